@@ -1,0 +1,415 @@
+"""Frozen, closed, strict models of protocol.toml.
+
+Each table of the file is one class here. The models hold promises, not procedure: an analysis' own
+settings stay a plain table (`Protocol.analyses`) until the analysis that owns them validates them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
+
+__all__ = [
+    "Contrast",
+    "Control",
+    "Facts",
+    "Hypothesis",
+    "Inference",
+    "Permutation",
+    "Prompts",
+    "Protocol",
+    "Published",
+    "Split",
+    "StudyHead",
+    "Term",
+    "Twins",
+    "UpdateSetSpec",
+    "World",
+]
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=12)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Direction = Literal["greater", "less", "equivalence"]
+
+# units -> (largest magnitude that makes sense, whether the quantity can be negative)
+UNITS: dict[str, tuple[float, bool]] = {
+    "R2": (1.0, True),
+    "accuracy": (1.0, True),
+    "cosine": (1.0, True),
+    "nats": (math.inf, True),
+    "layers": (math.inf, False),
+    "share": (1.0, False),
+}
+"""Units a threshold may have. Add one here when a study needs it."""
+
+
+class Closed(BaseModel):
+    """Base of every table: frozen, closed to unknown keys, no coercion, no NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class StudyHead(Closed):
+    """``[study]``: what the study asks, and whose paper it answers."""
+
+    name: Name
+    title: Sentence
+    question: Sentence
+    source: Sentence
+
+
+class World(Closed):
+    """``[[facts.worlds]]``: a model that was trained on facts of its own is asked those."""
+
+    model: Name
+    path: Text
+    sha256: Sha256
+
+
+class Facts(Closed):
+    """``[facts]``: the file of facts, bound by digest; paths are relative to the project's root."""
+
+    path: Text
+    sha256: Sha256
+    worlds: tuple[World, ...] = ()
+
+    def for_model(self, alias: str) -> Facts | World:
+        """Return the facts that the model called `alias` is asked."""
+        return next((world for world in self.worlds if world.model == alias), self)
+
+    @field_validator("path")
+    @classmethod
+    def _inside(cls, path: str) -> str:
+        return _relative(path)
+
+
+class Prompts(Closed):
+    """``[prompts]``: which facts become prompts of the study.
+
+    ``known`` keeps a prompt when the pretrained model's top next token is the first token of the answer.
+    An untrained twin gets the same prompts as its pretrained model.
+    """
+
+    inclusion: Literal["known", "all"]
+    max_per_template: Annotated[int, Field(ge=1)]
+    minimum_per_template: Annotated[int, Field(ge=1)]
+    minimum_subjects: Annotated[int, Field(ge=10)]
+    seed: Seed
+    rationale: Sentence
+
+
+class Split(Closed):
+    """``[split]``: whole subjects go to one side, balanced by relation."""
+
+    unit: Literal["subject"]
+    held_out: Annotated[float, Field(gt=0.0, lt=1.0)]
+    seed: Seed
+    rationale: Sentence
+
+
+class Capture(Closed):
+    """``[capture]``: what is read off the model, where, and how finely."""
+
+    stacks: tuple[Literal["resid", "attn_out", "mlp_out"], ...] = Field(min_length=1)
+    position: Literal["last", "all"]
+    dtype: Literal["float32"]
+    token_budget: Annotated[int, Field(ge=1)]
+
+
+class Twins(Closed):
+    """``[twins]``: untrained networks of the same architecture, one for each seed."""
+
+    seeds: tuple[Seed, ...] = Field(min_length=3)
+    rationale: Sentence
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) != len(seeds):
+            raise ValueError("each twin needs a seed of its own")
+        return seeds
+
+
+class Inference(Closed):
+    """``[inference]``: how numbers become an interval and an interval a verdict."""
+
+    unit: Literal["subject"]
+    unit_reason: Sentence
+    level: Annotated[float, Field(ge=0.5, lt=1.0)]
+    equivalence_alpha: Annotated[float, Field(gt=0.0, le=0.25)]
+    interval: Literal["expanded_percentile"]
+    sensitivity: tuple[Literal["percentile", "basic", "bca", "studentized", "delta_t"], ...] = Field(
+        min_length=1
+    )
+    replicates: Annotated[int, Field(ge=1_000, le=1_000_000)]
+    seed: Seed
+    minimum_units: Annotated[int, Field(ge=10)]
+    rationale: Sentence
+
+
+class UpdateSetSpec(Closed):
+    """``[updates.<name>]``: a named set of updates l = 0..L-1, for a model of any depth L.
+
+    Exactly one way of naming it: ``from_depth`` and ``to_depth`` (fractions; update l is in when
+    ``from_depth * L <= l < to_depth * L``), ``last`` (the deepest so many), or ``part_of``, ``part`` and
+    ``parts`` (the part-th, counted from 1, of so many nearly equal bands of another set).
+    """
+
+    description: Sentence
+    from_depth: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    to_depth: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    last: Annotated[int, Field(ge=1)] | None = None
+    part_of: Name | None = None
+    part: Annotated[int, Field(ge=1)] | None = None
+    parts: Annotated[int, Field(ge=2)] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> UpdateSetSpec:
+        given = {
+            k
+            for k in ("from_depth", "to_depth", "last", "part_of", "part", "parts")
+            if getattr(self, k) is not None
+        }
+        ways = ({"from_depth", "to_depth"}, {"last"}, {"part_of", "part", "parts"})
+        if given not in ways:
+            raise ValueError(
+                "name the set by from_depth and to_depth, by last, or by part_of, part and parts; "
+                f"found {sorted(given) or 'none of them'}"
+            )
+        if self.from_depth is not None and self.to_depth is not None and self.from_depth >= self.to_depth:
+            raise ValueError("from_depth must be less than to_depth")
+        if self.part is not None and self.parts is not None and self.part > self.parts:
+            raise ValueError(f"part {self.part} of only {self.parts} parts")
+        return self
+
+
+class Term(Closed):
+    """One R2 in a contrast: its weight, the fit, and the arm on which it was measured."""
+
+    weight: float
+    fit: Text
+    arm: Annotated[str, StringConstraints(pattern=r"^(model|twin-[0-9]+)$")] = "model"
+    baseline: Text | None = None
+    """None is the baseline that gates use (column ``sst``); else column ``sst.<baseline>``."""
+
+    @field_validator("weight")
+    @classmethod
+    def _nonzero(cls, weight: float) -> float:
+        if weight == 0.0:
+            raise ValueError("a term of weight 0 promises nothing")
+        return weight
+
+
+class Contrast(Closed):
+    """A number: the mean over a set of updates of a weighted sum of held-out R2 values."""
+
+    label: Text
+    updates: Name
+    terms: tuple[Term, ...] = Field(min_length=1)
+
+
+class Permutation(Closed):
+    """A refit permutation test that a supported verdict must pass as well.
+
+    The observed mean R2 of ``fit`` over ``updates`` must exceed those of the refitted draws of
+    ``null_fit`` with p <= alpha, p = (b + 1) / (draws + 1).
+    """
+
+    fit: Text
+    null_fit: Text
+    updates: tuple[Name, ...] = Field(min_length=1)
+    alpha: Annotated[float, Field(gt=0.0, lt=0.5)]
+    rationale: Sentence
+
+
+class Claim(Closed):
+    """What a hypothesis and a control share: contrasts that must all lie on one side of a threshold."""
+
+    claim: Sentence
+    evidence: Name
+    estimand: Sentence
+    units: Text
+    direction: Direction
+    threshold: float
+    rationale: Sentence
+    contrasts: tuple[Contrast, ...] = Field(min_length=1)
+
+    @field_validator("units")
+    @classmethod
+    def _known_units(cls, units: str) -> str:
+        if units not in UNITS:
+            raise ValueError(f"unknown units {units!r}; known: {', '.join(sorted(UNITS))}")
+        return units
+
+    @model_validator(mode="after")
+    def _threshold_fits(self) -> Claim:
+        largest, signed = UNITS[self.units]
+        if abs(self.threshold) > largest:
+            raise ValueError(f"a threshold of {self.threshold} is beyond what {self.units} can reach")
+        if not signed and self.threshold < 0.0:
+            raise ValueError(f"{self.units} can't be negative, but the threshold is {self.threshold}")
+        if self.direction == "equivalence" and not self.threshold > 0.0:
+            raise ValueError(f"an equivalence margin must be positive, found {self.threshold}")
+        if signed and self.direction == "greater" and self.threshold < 0.0:
+            raise ValueError(
+                f"a claim of 'greater' in {self.units} with threshold {self.threshold} would be "
+                "supported by an effect of the opposite sign; use a threshold of 0 or more"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Claim:
+        labels = [contrast.label for contrast in self.contrasts]
+        if len(set(labels)) != len(labels):
+            raise ValueError("two contrasts have the same label")
+        return self
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Arms that the contrasts need, the model first."""
+        return tuple(sorted({term.arm for c in self.contrasts for term in c.terms}))
+
+
+class Control(Claim):
+    """``[controls.<name>]``: what must hold for a verdict to mean anything; if not, it is invalid."""
+
+
+class Hypothesis(Claim):
+    """``[hypotheses.<id>]``: one claim, every contrast of which must pass its threshold."""
+
+    family: Literal["primary", "secondary"]
+    controls: tuple[Name, ...] = ()
+    permutation: Permutation | None = None
+
+
+class Published(Closed):
+    """``[published.<id>]``: what the paper reports. For comparison only; nothing reads it to decide."""
+
+    verdict: Literal["supported", "refuted", "inconclusive"]
+    value: Text
+    model: Text
+    note: Text | None = None
+
+
+class Protocol(Closed):
+    """A whole protocol.toml.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        Turned by `read_protocol` into a ProtocolError with file, line and key.
+    """
+
+    format: Literal[1]
+    study: StudyHead
+    facts: Facts
+    prompts: Prompts
+    split: Split
+    capture: Capture
+    twins: Twins
+    inference: Inference
+    updates: dict[Name, UpdateSetSpec] = Field(min_length=1)
+    analyses: dict[Name, dict[str, Any]] = Field(min_length=1)
+    controls: dict[Name, Control] = {}
+    hypotheses: dict[Name, Hypothesis] = Field(min_length=1)
+    published: dict[Name, Published] = {}
+
+    @model_validator(mode="after")
+    def _names_meet(self) -> Protocol:
+        for path, kind, name, known in self._references():
+            if name not in known:
+                raise ValueError(f"{path}: there is no {kind} {name!r}; there are {', '.join(sorted(known))}")
+        if not any(h.family == "primary" for h in self.hypotheses.values()):
+            raise ValueError("hypotheses: no hypothesis is primary, so the family is empty")
+        self._arms_exist()
+        self._bands_resolve()
+        return self
+
+    def _references(self) -> list[tuple[str, str, str, set[str]]]:
+        sets, analyses = set(self.updates), set(self.analyses)
+        rows = [
+            (f"updates.{n}.part_of", "set of updates", s.part_of, sets)
+            for n, s in self.updates.items()
+            if s.part_of is not None
+        ]
+        claims: dict[str, Claim] = {
+            **{f"controls.{n}": c for n, c in self.controls.items()},
+            **{f"hypotheses.{n}": h for n, h in self.hypotheses.items()},
+        }
+        for where, claim in claims.items():
+            rows.append((f"{where}.evidence", "analysis", claim.evidence, analyses))
+            rows += [(f"{where}.contrasts", "set of updates", c.updates, sets) for c in claim.contrasts]
+        for n, h in self.hypotheses.items():
+            rows += [(f"hypotheses.{n}.controls", "control", c, set(self.controls)) for c in h.controls]
+            if h.permutation is not None:
+                where = f"hypotheses.{n}.permutation.updates"
+                rows += [(where, "set of updates", u, sets) for u in h.permutation.updates]
+        rows += [(f"published.{n}", "hypothesis", n, set(self.hypotheses)) for n in self.published]
+        return rows
+
+    def _arms_exist(self) -> None:
+        arms = {"model", *(f"twin-{i}" for i in range(1, len(self.twins.seeds) + 1))}
+        for where, claims in (("controls", self.controls), ("hypotheses", self.hypotheses)):
+            for name, claim in claims.items():
+                for arm in claim.arms:
+                    if arm not in arms:
+                        raise ValueError(
+                            f"{where}.{name}.contrasts: there is no arm {arm!r}; there are "
+                            f"{', '.join(sorted(arms))} ([twins] has {len(self.twins.seeds)} seeds)"
+                        )
+
+    def _bands_resolve(self) -> None:
+        for name in self.updates:
+            seen, at = {name}, self.updates[name].part_of
+            while at is not None:
+                if at in seen:
+                    raise ValueError(f"updates.{name}.part_of: the sets name each other in a circle")
+                seen.add(at)
+                at = self.updates[at].part_of
+
+    def resolve_updates(self, n_layers: int) -> dict[str, tuple[int, ...]]:
+        """Return every named set of updates for a model of `n_layers` blocks.
+
+        Raises
+        ------
+        ValueError
+            If a set is empty at this depth, or asks for more updates than there are.
+        """
+        return {name: self._resolve(name, n_layers) for name in self.updates}
+
+    def _resolve(self, name: str, n_layers: int) -> tuple[int, ...]:
+        spec = self.updates[name]
+        layers: tuple[int, ...]
+        if spec.last is not None:
+            layers = tuple(range(max(0, n_layers - spec.last), n_layers)) if spec.last <= n_layers else ()
+        elif spec.part_of is not None and spec.part is not None and spec.parts is not None:
+            whole = self._resolve(spec.part_of, n_layers)
+            size, extra = divmod(len(whole), spec.parts)
+            start = (spec.part - 1) * size + min(spec.part - 1, extra)
+            layers = whole[start : start + size + (spec.part <= extra)]
+        else:
+            low, high = (spec.from_depth or 0.0) * n_layers, (spec.to_depth or 1.0) * n_layers
+            # The slack keeps 0.1 * 30 from losing update 3 to rounding.
+            layers = tuple(i for i in range(n_layers) if low - 1e-9 <= i < high - 1e-9)
+        if not layers:
+            raise ValueError(f"updates.{name} is empty for a model of {n_layers} blocks")
+        return layers
+
+
+def _relative(path: str) -> str:
+    if path.startswith(("/", "~")) or ".." in re.split(r"[/\\]", path):
+        raise ValueError(f"a path must lie inside the project, found {path!r}")
+    return path
