@@ -1,0 +1,214 @@
+"""Long work: independent tasks, spread over workers, shown as progress, resumed after a kill.
+
+Every slow stage (one update's fits, one twin's capture) is a list of independent tasks whose results are
+plain arrays. `Workers.map` runs them through joblib, whose backend is the user's choice (`loky` here; a
+cluster's own once its package has registered one), and keeps each finished result in a checkpoint
+folder, so that an interrupted run redoes only what had not finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from prereg.errors import PreregError, StorageError
+
+__all__ = ["Arrays", "NullProgress", "Progress", "Task", "Workers", "write_atomically"]
+
+Arrays = Mapping[str, np.ndarray]
+"""What a task returns: named arrays, never objects, so that a checkpoint needs no pickle."""
+
+
+class Progress(Protocol):
+    """Where long work says how far it is."""
+
+    def start(self, total: int, label: str) -> None:
+        """Begin a bar of `total` steps."""
+
+    def advance(self, n: int = 1) -> None:
+        """Tell that `n` more steps are done."""
+
+    def finish(self) -> None:
+        """Close the bar."""
+
+
+class NullProgress:
+    """Progress that nobody watches."""
+
+    def start(self, total: int, label: str) -> None:
+        """Do nothing."""
+
+    def advance(self, n: int = 1) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One independent piece of work.
+
+    Parameters
+    ----------
+    key
+        A name for the result, unique in its list and fit for a file name.
+    function
+        A module-level function, so that a worker process can import it.
+    arguments
+        Its keyword arguments.
+    """
+
+    key: str
+    function: Callable[..., Arrays]
+    arguments: Mapping[str, object]
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9._+-]+", self.key):
+            raise PreregError(f"a task's key must be fit for a file name, found {self.key!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """How many hands, of which kind, watched by whom, and where they leave what they finished.
+
+    Parameters
+    ----------
+    jobs
+        Worker processes; 1 runs in this process.
+    engine
+        A joblib backend: ``loky`` (processes, the default), ``threading``, or one that a package
+        registered (``dask``, ``ray``).
+    progress
+        Told of each finished task.
+    checkpoint
+        A folder for finished results, removed by the caller once the whole is safe; None keeps nothing.
+    """
+
+    jobs: int = 1
+    engine: str = "loky"
+    progress: Progress = field(default_factory=NullProgress)
+    checkpoint: Path | None = None
+
+    def at(self, checkpoint: Path) -> Workers:
+        """Return the same workers, with their finished results kept under `checkpoint`."""
+        return Workers(self.jobs, self.engine, self.progress, checkpoint)
+
+    def map(self, tasks: Sequence[Task], label: str) -> dict[str, Arrays]:
+        """Run every task once and return the results by key, in the order of `tasks`.
+
+        Results found in the checkpoint folder are read, not computed again. The results do not depend on
+        `jobs`, on the engine, or on the order in which tasks finish.
+
+        Raises
+        ------
+        PreregError
+            If two tasks share a key, or the engine is unknown.
+        """
+        if len({task.key for task in tasks}) != len(tasks):
+            raise PreregError(f"{label}: two tasks share a key")
+        done: dict[str, Arrays] = {}
+        self.progress.start(len(tasks), label)
+        try:
+            todo = []
+            for task in tasks:
+                kept = self._recall(task.key)
+                if kept is None:
+                    todo.append(task)
+                else:
+                    done[task.key] = kept
+                    self.progress.advance()
+            for key, result in self._run(todo):
+                self._keep(key, result)
+                done[key] = result
+                self.progress.advance()
+        finally:
+            self.progress.finish()
+        return {task.key: done[task.key] for task in tasks}
+
+    def clear(self) -> None:
+        """Forget the checkpoint: its results have reached a safer place."""
+        if self.checkpoint is not None:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _run(self, tasks: Sequence[Task]) -> Iterator[tuple[str, Arrays]]:
+        if self.jobs == 1 or len(tasks) <= 1:
+            for task in tasks:
+                yield _call(task)
+            return
+        from joblib import Parallel, delayed, parallel_config
+
+        try:
+            # One BLAS thread a worker: two OpenMP threads on one core slow small products many times over.
+            options = {"inner_max_num_threads": 1} if self.engine == "loky" else {}
+            with parallel_config(self.engine, n_jobs=self.jobs, **options):
+                pool = Parallel(return_as="generator_unordered")
+                yield from pool(delayed(_call)(task) for task in tasks)
+        except (KeyError, ValueError) as error:
+            if self.engine not in str(error):
+                raise
+            raise PreregError(
+                f"no engine called {self.engine!r} is known to joblib",
+                remedy="use --engine loky, or import the package that registers that backend",
+            ) from error
+
+    def _file(self, key: str) -> Path | None:
+        return None if self.checkpoint is None else self.checkpoint / f"{key}.npz"
+
+    def _recall(self, key: str) -> Arrays | None:
+        file = self._file(key)
+        if file is None or not file.exists():
+            return None
+        try:
+            with file.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            # A checkpoint is only a saving: one that can't be read is worth nothing and is computed again.
+            file.unlink(missing_ok=True)
+            return None
+
+    def _keep(self, key: str, result: Arrays) -> None:
+        file = self._file(key)
+        if file is None:
+            return
+        write_atomically(file, lambda part: np.savez(part, allow_pickle=False, **result))
+
+
+def write_atomically(file: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a new file beside `file`, then put it in `file`'s place in one step.
+
+    A reader sees the old bytes or the new ones, never half of them; two writers don't meet.
+
+    Raises
+    ------
+    StorageError
+        If the folder can't be made or written.
+    """
+    part = file.with_name(f".{os.getpid()}-{file.name}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(part)
+        with part.open("rb") as handle:
+            os.fsync(handle.fileno())
+        part.replace(file)
+    except OSError as error:
+        raise StorageError(
+            f"could not write {file}: {error.strerror or error}",
+            remedy="free some space or choose another folder with --cache-dir / --report-dir",
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _call(task: Task) -> tuple[str, Arrays]:
+    return task.key, task.function(**task.arguments)
