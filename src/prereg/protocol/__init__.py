@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prereg.protocol.canonical import canonical_json, digest
+from prereg.protocol.canonical import canonical_json, digest, plain
 from prereg.protocol.models import (
     Contrast,
     Control,
@@ -25,5 +25,6 @@ __all__ = [
     "UpdateSetSpec",
     "canonical_json",
     "digest",
+    "plain",
     "read_protocol",
 ]

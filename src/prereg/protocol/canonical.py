@@ -15,7 +15,7 @@ from typing import Any
 
 from prereg.protocol.models import Protocol
 
-__all__ = ["canonical_json", "digest"]
+__all__ = ["canonical_json", "digest", "plain"]
 
 
 def canonical_json(protocol: Protocol) -> str:
@@ -24,7 +24,7 @@ def canonical_json(protocol: Protocol) -> str:
     An analysis' settings are still a plain table here, in which ``1`` and ``1.0`` can't be told apart by
     meaning; so every whole number is written without a fraction, whatever its spelling was.
     """
-    data = _plain(protocol.model_dump(mode="json", exclude_none=True))
+    data = plain(protocol.model_dump(mode="json", exclude_none=True))
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -33,11 +33,12 @@ def digest(protocol: Protocol) -> str:
     return hashlib.sha256(canonical_json(protocol).encode("utf-8")).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return JSON-able data with one spelling for each meaning: NFC text, whole numbers without a fraction."""
     if isinstance(value, dict):
-        return {_normal(key): _plain(item) for key, item in value.items()}
+        return {_normal(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, str):
         return _normal(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
