@@ -1,0 +1,1 @@
+"""Tests of model loading, with the stand-ins that they share."""
