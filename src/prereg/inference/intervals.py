@@ -1,0 +1,210 @@
+"""Bootstrap confidence intervals for contrasts of ratios, six methods from the same replicates.
+
+With alpha = 1 - level, theta the estimate, theta* the replicates, Q the type-7 quantile, n the number of
+independent units and s the delta-method standard error:
+
+percentile
+    `[Q(alpha/2), Q(1 - alpha/2)]` of theta* (Efron 1979, doi:10.1214/aos/1176344552).
+expanded_percentile
+    The percentile interval at the wider level alpha'/2 = Phi(-sqrt(n/(n-1)) t_{1-alpha/2, n-1}), which
+    makes the bootstrap of a mean as wide as Student's t interval (Hesterberg 2015,
+    doi:10.1080/00031305.2015.1089789). The default.
+basic
+    `[2 theta - Q(1 - alpha/2), 2 theta - Q(alpha/2)]` (Davison and Hinkley 1997,
+    doi:10.1017/CBO9780511802843).
+bca
+    Bias-corrected and accelerated (Efron 1987, doi:10.1080/01621459.1987.10478410).
+studentized
+    `[theta - q(1 - alpha/2) s, theta - q(alpha/2) s]`, q the quantiles of (theta* - theta)/s*, s*
+    recomputed in each resample (Hall 1988, doi:10.1214/aos/1176350933).
+delta_t
+    `theta -/+ t_{1-alpha/2, n-1} sqrt(n/(n-1)) s`; for a mean it is Student's t interval.
+
+Departures from arch and scipy, all on purpose. z0 counts replicates equal to theta (within 1e-12) as half,
+where arch counts none. The acceleration leaves out one *unit* and is computed per contrast, where arch
+averages the jackknife over a vector's entries. The studentized interval scales by s, where arch scales by
+the standard deviation of the replicates. Resamples without variation give t* = +inf or -inf by the
+sign of theta* - theta, and 0 where that is 0; they stay in the sort and are never nan. Where a method has no
+finite answer (BCa with every replicate on one side) the interval is unbounded, which no verdict can rest on.
+Data without variation give a flagged point interval, where scipy gives nan and arch an exception.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prereg.errors import InferenceError
+from prereg.inference._special import check_level, t_quantile
+from prereg.inference.contrasts import DEGENERATE, Contrast, prepare
+from prereg.inference.formulas import (
+    acceleration,
+    bca_bounds,
+    bias_correction,
+    expanded_tail,
+    largest_influence,
+    pivots_of,
+    type7_quantile,
+)
+from prereg.inference.records import ContrastResult, Engine, Interval, Method
+from prereg.inference.replicates import Replicates, replicate_contrasts
+from prereg.inference.units import FloatArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from prereg.inference.plan import ResamplingPlan
+    from prereg.inference.ratios import RatioTable
+
+__all__ = ["intervals", "intervals_many"]
+
+
+def intervals(
+    table: RatioTable,
+    weights: npt.ArrayLike,
+    plan: ResamplingPlan,
+    level: float = 0.95,
+    *,
+    also_levels: Sequence[float] = (),
+    methods: Sequence[str] = tuple(Method),
+) -> tuple[ContrastResult, ...]:
+    """Compute intervals for each contrast of a table from one pass over a plan.
+
+    Parameters
+    ----------
+    table
+        Sums per independent unit.
+    weights
+        Contrasts `theta = sum_r w_r R_r`, shape (n_contrasts, n_ratios) or (n_ratios,).
+    plan
+        The draws, for the table's number of units.
+    level
+        Two-sided confidence level, above 0.5. For an equivalence claim at error alpha use 1 - 2*alpha.
+    also_levels
+        Further levels from the same replicates, such as `bonferroni_level(level, m)`.
+    methods
+        Names from `Method`. Leaving out "studentized" saves the standard errors inside the resamples.
+
+    Returns
+    -------
+    tuple of ContrastResult
+        In the order of the rows of `weights`.
+
+    Raises
+    ------
+    InferenceError
+        Unknown method, a level out of range, table and plan that don't match, or no defined resample.
+    """
+    return intervals_many([(table, weights)], plan, level, also_levels=also_levels, methods=methods)[0]
+
+
+def intervals_many(
+    requests: Sequence[tuple[RatioTable, npt.ArrayLike]],
+    plan: ResamplingPlan,
+    level: float = 0.95,
+    *,
+    also_levels: Sequence[float] = (),
+    methods: Sequence[str] = tuple(Method),
+) -> tuple[tuple[ContrastResult, ...], ...]:
+    """Compute intervals for several tables on one shared plan, drawing it once.
+
+    Parameters
+    ----------
+    requests
+        Pairs (table, weights), all tables with the plan's number of units.
+    plan, level, also_levels, methods
+        As for `intervals`.
+
+    Returns
+    -------
+    tuple of tuples of ContrastResult
+        One tuple per request.
+    """
+    wanted = _methods(methods)
+    levels = tuple(dict.fromkeys(check_level(value) for value in (level, *also_levels)))
+    groups = [prepare(table, weights) for table, weights in requests]
+    flat = [contrast for group in groups for contrast in group]
+    replicated = iter(replicate_contrasts(flat, plan, standard_errors=Method.STUDENTIZED in wanted))
+    return tuple(
+        tuple(_result(contrast, next(replicated), levels, wanted) for contrast in group) for group in groups
+    )
+
+
+def _methods(names: Sequence[str]) -> tuple[Method, ...]:
+    if not names or isinstance(names, str):
+        raise InferenceError(f"methods is {names!r}; a sequence of method names is wanted.")
+    try:
+        return tuple(dict.fromkeys(Method(name) for name in names))
+    except ValueError as error:
+        raise InferenceError(
+            f"methods {list(names)} holds an unknown name; known are {[str(m) for m in Method]}."
+        ) from error
+
+
+def _result(
+    contrast: Contrast, draws: Replicates, levels: tuple[float, ...], methods: tuple[Method, ...]
+) -> ContrastResult:
+    if draws.values.size == 0:
+        raise InferenceError("every resample has a zero denominator: no interval can be computed.")
+    ordered = np.sort(draws.values)
+    spread = float(ordered[-1] - ordered[0])
+    degenerate = contrast.is_degenerate() or spread <= DEGENERATE * max(
+        contrast.scale, abs(contrast.estimate)
+    )
+    n_all = draws.values.size + draws.n_undefined
+    return ContrastResult(
+        estimate=contrast.estimate,
+        standard_error=0.0 if degenerate else draws.standard_error,
+        n_units=contrast.n_units,
+        n_rows=contrast.n_rows,
+        n_replicates=n_all,
+        degenerate=degenerate,
+        undefined_share=draws.n_undefined / n_all,
+        largest_influence=largest_influence(contrast),
+        probability_error=0.0,
+        engine=Engine.PLAN,
+        intervals=_point(contrast.estimate, levels, methods)
+        if degenerate
+        else _all_intervals(contrast, draws, ordered, levels, methods),
+    )
+
+
+def _point(estimate: float, levels: tuple[float, ...], methods: tuple[Method, ...]) -> tuple[Interval, ...]:
+    return tuple(Interval(estimate, estimate, at, m) for at in levels for m in methods)
+
+
+def _all_intervals(
+    contrast: Contrast,
+    draws: Replicates,
+    ordered: FloatArray,
+    levels: tuple[float, ...],
+    methods: tuple[Method, ...],
+) -> tuple[Interval, ...]:
+    theta, n = draws.estimate, contrast.n_units
+    scale = max(contrast.scale, abs(theta))
+    pivots = np.sort(pivots_of(draws, scale)) if Method.STUDENTIZED in methods else ordered
+    z0 = bias_correction(ordered, theta)
+    accel = acceleration(contrast)
+
+    def bounds(method: Method, level: float) -> tuple[float, float]:
+        tail = (1.0 - level) / 2.0
+        if method is Method.EXPANDED_PERCENTILE:
+            tail = expanded_tail(level, n)
+        if method in (Method.PERCENTILE, Method.EXPANDED_PERCENTILE):
+            return type7_quantile(ordered, tail), type7_quantile(ordered, 1.0 - tail)
+        if method is Method.BASIC:
+            low, high = type7_quantile(ordered, tail), type7_quantile(ordered, 1.0 - tail)
+            return 2.0 * theta - high, 2.0 * theta - low
+        if method is Method.BCA:
+            return bca_bounds(ordered, z0, accel, tail)
+        if method is Method.STUDENTIZED:
+            low, high = type7_quantile(pivots, tail), type7_quantile(pivots, 1.0 - tail)
+            return theta - high * draws.standard_error, theta - low * draws.standard_error
+        half = t_quantile(1.0 - tail, n - 1) * math.sqrt(n / (n - 1)) * draws.standard_error
+        return theta - half, theta + half
+
+    return tuple(Interval(*bounds(m, level), level, m) for level in levels for m in methods)

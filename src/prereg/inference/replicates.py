@@ -1,0 +1,242 @@
+"""Replicates of contrasts, with a standard error inside each, streamed over one plan.
+
+All contrasts of all gates are stacked into one pass: drawing and counting cost far more than the sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prereg.errors import InferenceError
+from prereg.inference.contrasts import Contrast, prepare
+from prereg.inference.fixed_point import ProductLimbs, split_limbs
+from prereg.inference.plan import ResamplingPlan, count_blocks
+from prereg.inference.units import FloatArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from prereg.inference.ratios import RatioTable
+
+__all__ = ["Replicates", "replicate", "replicate_contrasts"]
+
+# Up to this many distinct denominators the squares are summed as products of columns by matrix product;
+# beyond, the number of products outgrows the units and the influences are formed directly.
+_PRODUCT_GROUPS = 6
+
+# Blocks of sums that are evaluated together; sums are small, and a call costs more than its arithmetic.
+_BATCH_BLOCKS = 16
+
+# Counts that wait for a batch: 2 MB of them, several times that while influences are formed.
+_KEPT_COUNTS = 2**18
+
+# A resample whose variance is below this share of the terms it is the difference of has none.
+_ZERO_VARIANCE = 1e-13
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replicates:
+    """Replicates of one contrast.
+
+    Attributes
+    ----------
+    estimate
+        theta on the whole sample.
+    standard_error
+        Delta-method standard error on the whole sample.
+    values
+        theta in each defined resample, shape (b,).
+    standard_errors
+        Delta-method standard error recomputed in each defined resample, shape (b,); None if not asked.
+        Exactly 0 where the resample holds no variation.
+    n_undefined
+        Resamples left out because a denominator summed to 0.
+    """
+
+    estimate: float
+    standard_error: float
+    values: FloatArray
+    standard_errors: FloatArray | None
+    n_undefined: int
+
+
+def replicate(
+    table: RatioTable, weights: npt.ArrayLike, plan: ResamplingPlan, *, standard_errors: bool = True
+) -> tuple[Replicates, ...]:
+    """Replicate each contrast of a table over a plan.
+
+    Parameters
+    ----------
+    table
+        Sums per unit.
+    weights
+        Shape (n_contrasts, n_ratios) or (n_ratios,).
+    plan
+        The draws; `plan.n_units` must be the table's.
+    standard_errors
+        Whether to recompute the standard error inside each resample, as studentized intervals and maxT
+        tests need.
+
+    Returns
+    -------
+    tuple of Replicates
+        One per contrast; the same draws for all.
+
+    Raises
+    ------
+    InferenceError
+        Plan and table differ in the number of units, or the weights don't fit.
+    """
+    return replicate_contrasts(prepare(table, weights), plan, standard_errors=standard_errors)
+
+
+def replicate_contrasts(
+    contrasts: Sequence[Contrast], plan: ResamplingPlan, *, standard_errors: bool = True
+) -> tuple[Replicates, ...]:
+    """Replicate prepared contrasts, of one table or of several, in a single pass over the plan."""
+    if not contrasts:
+        raise InferenceError("no contrasts were given: there is nothing to resample.")
+    for contrast in contrasts:
+        if contrast.n_units != plan.n_units:
+            raise InferenceError(
+                f"length mismatch: the table has {contrast.n_units} units, the plan {plan.n_units}.",
+                remedy="Draw a plan for this number of units: BootstrapPlan(n_units=table.n_units, ...).",
+            )
+    engines = [_Engine(contrast, standard_errors=standard_errors) for contrast in contrasts]
+    stacked = _Stack([engine.columns for engine in engines], plan.n_draws)
+    values = np.empty((len(engines), plan.n_replicates))
+    errors = np.empty((len(engines), plan.n_replicates if standard_errors else 0))
+    done = 0
+    for sums, counts in _batches(plan, stacked, keep=any(e.needs_counts for e in engines)):
+        rows = slice(done, done + sums.shape[0])
+        for k, engine in enumerate(engines):
+            values[k, rows], within = engine.evaluate(sums[:, stacked.places[k]], counts)
+            if within is not None:
+                errors[k, rows] = within
+        done += sums.shape[0]
+    return tuple(
+        _collect(contrast, values[k], errors[k] if standard_errors else None)
+        for k, contrast in enumerate(contrasts)
+    )
+
+
+def _batches(
+    plan: ResamplingPlan, stacked: _Stack, *, keep: bool
+) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    """Yield the sums of many blocks at once, with their counts where an engine needs them."""
+    sums: list[FloatArray] = []
+    kept: list[FloatArray] = []
+    for counts in count_blocks(plan):
+        sums.append(stacked.sums(counts))
+        if keep:
+            kept.append(counts)
+        if len(sums) == _BATCH_BLOCKS or sum(block.size for block in kept) >= _KEPT_COUNTS:
+            yield np.vstack(sums), np.vstack(kept) if keep else None
+            sums, kept = [], []
+    if sums:
+        yield np.vstack(sums), np.vstack(kept) if keep else None
+
+
+def _collect(contrast: Contrast, values: FloatArray, errors: FloatArray | None) -> Replicates:
+    defined = ~np.isnan(values)
+    n_undefined = int(values.size - defined.sum())
+    if n_undefined:
+        values = values[defined]
+        errors = None if errors is None else errors[defined]
+    return Replicates(
+        estimate=contrast.estimate,
+        standard_error=contrast.standard_error(),
+        values=values,
+        standard_errors=errors,
+        n_undefined=n_undefined,
+    )
+
+
+class _Stack:
+    """Columns of several engines in one matrix, each distinct column once."""
+
+    def __init__(self, blocks: Sequence[FloatArray], total_count: int) -> None:
+        seen: dict[bytes, int] = {}
+        unique: list[FloatArray] = []
+        self.places: list[list[int]] = []
+        for block in blocks:
+            place = []
+            for column in block.T:
+                key = column.tobytes()
+                if key not in seen:
+                    seen[key] = len(unique)
+                    unique.append(column)
+                place.append(seen[key])
+            self.places.append(place)
+        self._limbs = split_limbs(np.column_stack(unique), total_count)
+
+    def sums(self, counts: FloatArray) -> FloatArray:
+        return self._limbs.sums(counts)
+
+
+class _Engine:
+    """Turns one contrast's sums in each resample into replicates and standard errors."""
+
+    def __init__(self, contrast: Contrast, *, standard_errors: bool) -> None:
+        self._contrast = contrast
+        self._groups = contrast.n_groups
+        both = np.hstack([contrast.numerator, contrast.denominator])
+        self._upper = np.triu_indices(both.shape[1])
+        self._wanted = standard_errors
+        self.needs_counts = standard_errors and self._groups > _PRODUCT_GROUPS
+        if self.needs_counts:
+            self._units = ProductLimbs.of(np.ascontiguousarray(both.T))
+            self._largest = np.abs(both).max(axis=0)
+        parts = [both]
+        if self._wanted and not self.needs_counts:
+            parts.append(both[:, self._upper[0]] * both[:, self._upper[1]])
+        self.columns: FloatArray = np.hstack(parts)
+
+    def _quotients(self, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (N*/D*, 1/D*) per group, nan where D* is 0."""
+        bottom = sums[:, self._groups : 2 * self._groups]
+        inverse = np.full_like(bottom, np.nan)
+        np.divide(1.0, bottom, out=inverse, where=bottom > 0.0)
+        return sums[:, : self._groups] * inverse, inverse
+
+    def evaluate(self, sums: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Return theta (nan where undefined) and `sqrt(sum_i count_i psi*_i**2)` in each resample."""
+        quotient, inverse = self._quotients(sums)
+        values = self._contrast.estimate + _row_sums(quotient)
+        if not self._wanted:
+            return values, None
+        coefficients = np.hstack([inverse, -quotient * inverse])
+        if counts is None or not self.needs_counts:
+            return values, self._from_products(coefficients, sums[:, 2 * self._groups :])
+        return values, self._from_influence(coefficients, counts)
+
+    def _from_products(self, coefficients: FloatArray, products: FloatArray) -> FloatArray:
+        """Expand the square: every psi*_i**2 is a quadratic form in that unit's columns."""
+        left, right = self._upper
+        terms = coefficients[:, left] * coefficients[:, right] * products
+        terms *= np.where(left == right, 1.0, 2.0)
+        variance = _row_sums(terms)
+        variance[variance <= _ZERO_VARIANCE * _row_sums(np.abs(terms))] = 0.0
+        return np.sqrt(variance)
+
+    def _from_influence(self, coefficients: FloatArray, counts: FloatArray) -> FloatArray:
+        """Form psi* for every unit, then square; by a product that is the same on every machine."""
+        psi = self._units.times(coefficients)
+        variance: FloatArray = (counts * psi * psi).sum(axis=1)
+        # Rounding of psi is some share of its largest terms, so of the variance the square of that.
+        size = np.abs(coefficients) @ self._largest
+        variance[variance <= self._units.error**2 * counts.sum(axis=1) * size**2] = 0.0
+        return np.sqrt(variance)
+
+
+def _row_sums(matrix: FloatArray) -> FloatArray:
+    """Add columns one after another: an order that no vector unit changes."""
+    total = matrix[:, 0].copy()
+    for k in range(1, matrix.shape[1]):
+        total += matrix[:, k]
+    return total
