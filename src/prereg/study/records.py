@@ -1,0 +1,197 @@
+"""What a study answers: frozen records, from one contrast's interval up to a verdict and its reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from prereg.inference import Outcome
+from prereg.protocol import Hypothesis, Published
+
+__all__ = ["ClaimResult", "ContrastRecord", "PermutationResult", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastRecord:
+    """One contrast: its estimate, the registered interval, and the others beside it.
+
+    ``low`` and ``high`` belong to the registered method and level; ``sensitivity`` maps each other method to
+    its own bounds at that level. ``influence`` is the largest share that one subject has in the variance.
+    """
+
+    label: str
+    updates: tuple[int, ...]
+    estimate: float
+    low: float
+    high: float
+    se: float
+    sensitivity: dict[str, tuple[float, float]]
+    influence: float
+    degenerate: bool
+    n_units: int
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """All contrasts of one hypothesis or control, joined: each must lie on the claimed side.
+
+    ``estimate``, ``low`` and ``high`` speak of the worst contrast; `prereg.inference.decide_conjunction` says
+    how the bounds are corrected. ``binds`` is the label of the contrast that decides.
+    """
+
+    name: str
+    outcome: Outcome
+    estimate: float
+    low: float
+    high: float
+    binds: str
+    reason: str
+    contrasts: tuple[ContrastRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PermutationResult:
+    """A refit permutation test over one set of updates."""
+
+    updates: str
+    observed: float
+    largest_draw: float
+    p: float
+    draws: int
+    alpha: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the null is rejected at the registered alpha."""
+        return self.p <= self.alpha
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one hypothesis on one model.
+
+    A gate asserts `supported`. Everything else here is for people: `explain` says in words what decided.
+    """
+
+    hypothesis: str
+    model: str
+    outcome: Outcome
+    reason: str
+    promise: Hypothesis
+    result: ClaimResult
+    controls: tuple[ClaimResult, ...]
+    permutations: tuple[PermutationResult, ...]
+    published: Published | None
+    level: float
+    n_units: int
+    n_rows: int
+    protocol_digest: str
+    evidence: dict[str, str]
+    """Name of each table the verdict rests on -> blake3 of its bytes."""
+
+    def __repr__(self) -> str:
+        # pytest shows this in a failed assertion; the whole record is for `explain`.
+        return f"<Verdict {self.hypothesis} on {self.model}: {self.outcome.value}>"
+
+    @property
+    def supported(self) -> bool:
+        """True only where the claim was shown; every other outcome is False."""
+        return self.outcome is Outcome.SUPPORTED
+
+    def explain(self) -> str:
+        """Say what was claimed, what was found, and what decided, in a few lines."""
+        p, r = self.promise, self.result
+        sign = {"greater": ">", "less": "<", "equivalence": "within +-"}[p.direction]
+        lines = [
+            f"{self.hypothesis} on {self.model}: {self.outcome.value}. {self.reason}",
+            f"  claim      {p.claim}",
+            f"  promised   {p.estimand} {sign} {p.threshold:g} {p.units}",
+            f"  measured   {r.estimate:+.4f}, interval [{r.low:+.4f}, {r.high:+.4f}] at level {self.level:g}, "
+            f"{self.n_units} subjects, {self.n_rows} prompts",
+        ]
+        lines += [
+            f"  {'*' if c.label == r.binds else ' '} {c.label}: {c.estimate:+.4f} [{c.low:+.4f}, {c.high:+.4f}]"
+            for c in r.contrasts
+        ]
+        lines += [
+            f"  permutation over {t.updates}: p = {t.p:.4g} ({t.draws} refitted draws, alpha {t.alpha:g})"
+            for t in self.permutations
+        ]
+        lines += [f"  control {c.name}: {c.outcome.value}. {c.reason}" for c in self.controls]
+        if self.published is not None:
+            lines.append(
+                f"  published  {self.published.verdict} ({self.published.value}, {self.published.model})"
+            )
+        lines.append(f"  protocol   {self.protocol_digest[:16]}")
+        return "\n".join(lines)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the verdict as plain data for verdicts.json; numbers keep 12 significant digits.
+
+        Twelve digits are far finer than any interval means, and coarse enough that a different BLAS kernel
+        gives the same bytes.
+        """
+        return {
+            "hypothesis": self.hypothesis,
+            "model": self.model,
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "claim": self.promise.claim,
+            "estimand": self.promise.estimand,
+            "family": self.promise.family,
+            "direction": self.promise.direction,
+            "threshold": self.promise.threshold,
+            "units": self.promise.units,
+            "level": self.level,
+            "n_subjects": self.n_units,
+            "n_prompts": self.n_rows,
+            **_claim(self.result),
+            "controls": [
+                {"name": c.name, "outcome": c.outcome.value, "reason": c.reason, **_claim(c)}
+                for c in self.controls
+            ],
+            "permutations": [
+                {
+                    "updates": t.updates,
+                    "observed": _round(t.observed),
+                    "largest_draw": _round(t.largest_draw),
+                    "p": t.p,
+                    "draws": t.draws,
+                    "alpha": t.alpha,
+                    "passed": t.passed,
+                }
+                for t in self.permutations
+            ],
+            "published": None if self.published is None else self.published.model_dump(mode="json"),
+            "protocol_digest": self.protocol_digest,
+            "evidence": dict(sorted(self.evidence.items())),
+        }
+
+
+def _claim(result: ClaimResult) -> dict[str, Any]:
+    return {
+        "estimate": _round(result.estimate),
+        "low": _round(result.low),
+        "high": _round(result.high),
+        "binds": result.binds,
+        "contrasts": [
+            {
+                "label": c.label,
+                "updates": list(c.updates),
+                "estimate": _round(c.estimate),
+                "low": _round(c.low),
+                "high": _round(c.high),
+                "se": _round(c.se),
+                "largest_influence": _round(c.influence),
+                "degenerate": c.degenerate,
+                "sensitivity": {k: [_round(a), _round(b)] for k, (a, b) in sorted(c.sensitivity.items())},
+            }
+            for c in result.contrasts
+        ],
+    }
+
+
+def _round(value: float) -> float | None:
+    """Return 12 significant digits; None for a bound that is not finite, which JSON can't say."""
+    return float(f"{value:.12g}") if abs(value) < float("inf") else None

@@ -1,0 +1,279 @@
+"""The plugin, through real pytest runs on a project with made-up evidence: no outcome is greener than its verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET  # noqa: S405 - pytest's own output, written a moment ago
+from pathlib import Path
+
+import pytest
+
+from tests.synthetic import make_project
+
+RUN = ("-p", "no:cacheprovider", "--cache-dir", "cache")
+
+
+def run(pytester: pytest.Pytester, *arguments: str, **evidence: float | bool) -> pytest.RunResult:
+    """Make the project and run its gates in a process of their own."""
+    make_project(pytester.path, **evidence)  # type: ignore[arg-type]
+    return again(pytester, *arguments)
+
+
+def again(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_subprocess("gates", *RUN, *arguments)
+
+
+def test_supported_gates_pass(pytester: pytest.Pytester) -> None:
+    """Both claims hold: exit 0, a header that names the study, a table, and tables on disk."""
+    result = run(pytester)
+    assert result.ret == 0
+    result.assert_outcomes(passed=2)
+    out = result.stdout.str()
+    for part in (
+        "study: sample on pythia-tiny",
+        "not registered",
+        "80 held-out prompts of 40 subjects",
+        "verdicts",
+    ):
+        assert part in out
+    report = json.loads((pytester.path / "reports/sample/pythia-tiny/verdicts.json").read_text())
+    assert [v["outcome"] for v in report["verdicts"]] == ["supported", "supported"]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "word"),
+    [
+        ({"effect": 0.03}, "refuted"),
+        ({"effect": 0.0, "null": -0.1, "spread": 0.1}, "inconclusive"),
+        ({"effect": 0.9, "null": 0.2}, "invalid"),
+        ({"check": False}, "invalid"),
+        ({"spread": 0.0}, "invalid"),
+    ],
+)
+def test_anything_but_supported_fails(
+    pytester: pytest.Pytester, evidence: dict[str, float], word: str
+) -> None:
+    """The gate is red, and says why in words instead of a traceback."""
+    result = run(pytester, "-k", "test_h1 and not order", **evidence)
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, deselected=1)
+    out = result.stdout.str()
+    assert f"H1 on pythia-tiny: {word}" in out
+    assert "Traceback" not in out
+    assert "def test_h1" not in out
+
+
+def test_harness_exit_speaks_of_the_harness_only(pytester: pytest.Pytester) -> None:
+    """A refuted claim is an answer: exit 0 for those who publish answers, 1 for those who rely on claims."""
+    assert run(pytester, "--gate-exit=harness", effect=0.03).ret == 0
+    assert again(pytester).ret == 1
+
+
+@pytest.mark.parametrize("evidence", [{"check": False}, {"effect": 0.9, "null": 0.2}])
+def test_harness_exit_still_fails_on_an_invalid_verdict(
+    pytester: pytest.Pytester, evidence: dict[str, float]
+) -> None:
+    """An invalid verdict is no answer."""
+    assert run(pytester, "--gate-exit=harness", **evidence).ret == 1
+
+
+def test_harness_exit_still_fails_on_a_broken_gate(pytester: pytest.Pytester) -> None:
+    """One refuted claim does not cover for a gate that crashed."""
+    make_project(pytester.path, effect=0.03)
+    (pytester.path / "gates/sample/test_h1_order.py").write_text("def test_x(study):\n    1 / 0\n")
+    assert again(pytester, "--gate-exit=harness").ret == 1
+
+
+@pytest.mark.parametrize("body", ["pass", "assert True", "return None", "study.hypotheses"])
+def test_a_gate_that_asks_nothing_is_not_green(pytester: pytest.Pytester, body: str) -> None:
+    """Passing without a verdict shows nothing."""
+    make_project(pytester.path)
+    (pytester.path / "gates/sample/test_h1.py").write_text(f"def test_h1(study):\n    {body}\n")
+    result = again(pytester, "-k", "test_h1 and not order")
+    assert result.ret == 1
+    assert "passed without asking for a verdict" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    "body", ['study.verdict("H1")', 'assert study.verdict("H1")', 'assert not study.verdict("H1").supported']
+)
+def test_a_gate_that_ignores_its_verdict_is_not_green(pytester: pytest.Pytester, body: str) -> None:
+    """Asking and looking away, or asserting the contrary, does not pass."""
+    make_project(pytester.path, effect=0.03)
+    (pytester.path / "gates/sample/test_h1.py").write_text(f"def test_h1(study):\n    {body}\n")
+    result = again(pytester, "-k", "test_h1 and not order")
+    assert result.ret == 1
+    assert "H1 on pythia-tiny: refuted" in result.stdout.str()
+
+
+def test_asserts_switched_off_do_not_turn_a_gate_green(pytester: pytest.Pytester) -> None:
+    """`python -O` removes asserts; the verdict still decides."""
+    make_project(pytester.path, effect=0.03)
+    done = subprocess.run(
+        [sys.executable, "-O", "-m", "pytest", "gates", *RUN], cwd=pytester.path, capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "refuted" in done.stdout
+
+
+def test_a_study_fixture_from_elsewhere_is_refused(pytester: pytest.Pytester) -> None:
+    """A conftest can't answer in the plugin's place."""
+    make_project(pytester.path, effect=0.03)
+    (pytester.path / "gates/conftest.py").write_text(
+        "import pytest\n\n@pytest.fixture\ndef study():\n    return None\n"
+    )
+    result = again(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "not in prereg" in result.stderr.str() + result.stdout.str()
+
+
+def test_a_part_of_the_study_is_called_a_part(pytester: pytest.Pytester) -> None:
+    """With -k the table says how many were tested, and tracked tables stay as they were."""
+    result = run(pytester, "-k", "order")
+    assert result.ret == 0
+    out = result.stdout.str()
+    assert "1 of 2" in out
+    assert not (pytester.path / "reports/sample/pythia-tiny/verdicts.json").exists()
+
+
+@pytest.mark.parametrize("mark", ["skip", "xfail"])
+def test_skipped_and_expected_failures_are_not_tested(pytester: pytest.Pytester, mark: str) -> None:
+    """Neither counts as an answer."""
+    make_project(pytester.path, effect=0.03)
+    gate = pytester.path / "gates/sample/test_h1.py"
+    gate.write_text(
+        gate.read_text().replace("def test_h1", f"import pytest\n\n@pytest.mark.{mark}\ndef test_h1")
+    )
+    out = again(pytester).stdout.str()
+    assert "1 of 2" in out
+    assert not (pytester.path / "reports/sample/pythia-tiny/verdicts.json").exists()
+
+
+def test_under_xdist_the_table_is_the_same(pytester: pytest.Pytester) -> None:
+    """Workers answer, the controller tells, and the tables on disk have the same bytes."""
+    run(pytester)
+    folder = pytester.path / "reports/sample/pythia-tiny"
+    alone = {f.name: f.read_bytes() for f in folder.glob("*.*")}
+    for file in folder.glob("*.*"):
+        file.unlink()
+    result = again(pytester, "-n", "2")
+    assert result.ret == 0
+    assert "verdicts" in result.stdout.str()
+    assert {f.name: f.read_bytes() for f in folder.glob("*.*")} == alone
+
+
+def test_a_second_run_changes_no_byte(pytester: pytest.Pytester) -> None:
+    """Tracked tables don't churn."""
+    run(pytester)
+    folder = pytester.path / "reports"
+    first = {f: (f.read_bytes(), f.stat().st_mtime_ns) for f in folder.rglob("*.*") if f.is_file()}
+    again(pytester)
+    assert {f: (f.read_bytes(), f.stat().st_mtime_ns) for f in folder.rglob("*.*") if f.is_file()} == first
+
+
+def test_junit_carries_the_figures(pytester: pytest.Pytester) -> None:
+    """CI systems read estimate, interval, threshold and outcome as properties."""
+    run(pytester, "--junitxml=out.xml", effect=0.03)
+    cases = ET.parse(pytester.path / "out.xml").getroot().iter("testcase")  # noqa: S314
+    case = next(c for c in cases if "order" not in (c.get("name") or "") + (c.get("classname") or ""))
+    found = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert found["prereg.outcome"] == "refuted"
+    assert (
+        float(str(found["prereg.low"]))
+        < float(str(found["prereg.high"]))
+        < float(str(found["prereg.threshold"]))
+    )
+    assert found["prereg.units"] == "R2"
+
+
+def test_collecting_measures_nothing(pytester: pytest.Pytester) -> None:
+    """--collect-only shows gates and leaves disk and evidence alone."""
+    result = run(pytester, "--collect-only")
+    assert result.ret == 0
+    assert not (pytester.path / "reports/sample/pythia-tiny/verdicts.json").exists()
+    assert "test_h1[pythia-tiny]" in result.stdout.str()
+
+
+def test_quiet_runs_and_narrow_pipes_work(pytester: pytest.Pytester) -> None:
+    """No tty, 80 columns, -q and -qq: no crash, and no colour codes."""
+    make_project(pytester.path)
+    for flag in ("-q", "-qq"):
+        result = again(pytester, flag)
+        assert result.ret == 0
+        assert "\x1b[" not in result.stdout.str()
+
+
+def test_several_models_stand_side_by_side(pytester: pytest.Pytester) -> None:
+    """Each gate is asked once a model; a model that can't be had is a failure of its own, not of the other."""
+    (pytester.path / "empty").mkdir()
+    result = run(pytester, "--model", "pythia-tiny", "--model", "no-such-model", "--offline")
+    assert result.ret == 1
+    result.assert_outcomes(passed=2, errors=2)
+    assert "no-such-model" in result.stdout.str()
+    assert "prereg models" in result.stdout.str()
+
+
+def test_a_broken_protocol_is_an_error_with_its_line(pytester: pytest.Pytester) -> None:
+    """No gate of it can be green."""
+    study = make_project(pytester.path)
+    file = study / "protocol.toml"
+    file.write_text(file.read_text().replace("threshold = 0.1\n", "threshold = nan\n"))
+    result = again(pytester)
+    assert result.ret == 1
+    result.assert_outcomes(errors=2)
+    assert "protocol.toml:" in result.stdout.str()
+    assert "found nan" in result.stdout.str()
+
+
+def test_a_gate_without_a_study_says_so(pytester: pytest.Pytester) -> None:
+    """A gate outside any study's folder is an error that names the remedy."""
+    make_project(pytester.path)
+    (pytester.path / "gates/test_stray.py").write_text('def test_stray(study):\n    study.verdict("H1")\n')
+    out = again(pytester).stdout.str()
+    assert "no protocol.toml beside or above" in out
+    assert "--study" in out
+
+
+def test_the_options_are_documented(pytester: pytest.Pytester) -> None:
+    """`pytest --help` teaches every option."""
+    out = pytester.runpytest_subprocess("--help").stdout.str()
+    for option in (
+        "--model", "--study", "--cache-dir", "--device", "--dtype", "--offline", "--engine", "--jobs",
+        "--gate-exit", "--report-dir",
+    ):  # fmt: skip
+        assert f"  {option}" in out
+
+
+def test_a_warm_run_imports_neither_torch_nor_transformers(pytester: pytest.Pytester) -> None:
+    """Reading finished evidence needs no model."""
+    make_project(pytester.path)
+    (pytester.path / "conftest.py").write_text(
+        "import sys\n\n"
+        "def pytest_unconfigure():\n"
+        "    heavy = {'torch', 'transformers', 'transformer_lens', 'scipy.stats', 'pandas'} & set(sys.modules)\n"
+        "    print('HEAVY', sorted(heavy))\n"
+    )
+    result = again(pytester, "-s")
+    assert result.ret == 0
+    assert "HEAVY []" in result.stdout.str() + result.stderr.str()
+
+
+def test_reports_that_can_not_be_written_are_told_and_not_fatal(
+    pytester: pytest.Pytester, tmp_path: Path
+) -> None:
+    """The verdicts stand; only the tables are missing."""
+    if os.geteuid() == 0:
+        # Root may write anywhere; a file in the folder's place refuses root as well.
+        make_project(pytester.path)
+        folder = pytester.path / "reports/sample/pythia-tiny"
+        (folder / "verdicts.json").mkdir()
+    else:
+        make_project(pytester.path)
+        (pytester.path / "reports/sample/pythia-tiny").chmod(0o555)
+    result = again(pytester)
+    assert result.ret == 0
+    assert "could not be written" in result.stdout.str()
