@@ -1,0 +1,67 @@
+"""`prereg`: the commands, and what their exit codes mean."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from prereg.cli.cache import cache_app
+from prereg.cli.models import models
+from prereg.cli.stages import capture, measure
+from prereg.cli.told import INTERRUPTED, INTERRUPTED_LINE
+from prereg.cli.verdicts import verdicts
+from prereg.console import write
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="prereg",
+    no_args_is_help=True,
+    add_completion=False,
+    # An exception that nobody foresaw keeps its traceback: it is a bug, and the traceback is the report.
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Ask a pre-registered interpretability study what it shows.
+
+    A study is a folder with a protocol.toml: hypotheses, thresholds and how they are tested, written before the
+    data. Three stages lead to an answer, each addressed by content and done at most once:
+
+    \b
+      prereg capture   run the model, keep its residual stream     minutes, needs torch
+      prereg measure   fit kernels and their nulls, held out        minutes
+      prereg verdicts  compare intervals with the thresholds        a second
+
+    `pytest gates/` does all three where they are missing, and asserts what the study claims.
+
+    \b
+    Start with:
+      prereg models
+      prereg verdicts --measure --model pythia-tiny
+
+    \b
+    Exit codes: 0 done, and for verdicts all supported; 1 not all supported;
+    2 an error; 130 interrupted (run the same command again to resume).
+    """  # noqa: D301 (backslash-b keeps lines as they are)
+
+
+app.command(short_help="List models, or fetch one ahead of time.")(models)
+app.command(short_help="Run the model over the prompts; keep its stream.")(capture)
+app.command(short_help="Fit kernels and nulls; keep the evidence.")(measure)
+app.command(short_help="Compare evidence with thresholds; write the report.")(verdicts)
+app.add_typer(cache_app, name="cache", short_help="Show, check and clear the cache.")
+
+
+def main() -> None:
+    """Run the command line; the entry point of the `prereg` script."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        # Ctrl-C before or after a command's own body.
+        write(INTERRUPTED_LINE, sys.stderr)
+        sys.exit(INTERRUPTED)

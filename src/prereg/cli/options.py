@@ -1,0 +1,208 @@
+"""Options that several commands share, named and explained as in `pytest --help`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from prereg.errors import StudyError
+
+if TYPE_CHECKING:
+    from prereg.pipeline import RunOptions
+    from prereg.study import Study
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "CacheDir",
+    "Device",
+    "Dtype",
+    "Engine",
+    "Jobs",
+    "Json",
+    "Models",
+    "Offline",
+    "ReportDir",
+    "StudyFolder",
+    "cache_folder",
+    "distinct",
+    "open_study",
+    "project_root",
+    "run_options",
+    "study_folder",
+]
+
+DEFAULT_MODEL = "pythia-tiny"
+
+StudyFolder = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="STUDY",
+        help="folder with the protocol.toml, or its name under gates/ [default: the only one there is]",
+        show_default=False,
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="model to ask: an alias (`prereg models` lists them), a hub id (org/name[@revision]) or a "
+        f"folder; repeat it for several models [default: {DEFAULT_MODEL}]",
+        show_default=False,
+    ),
+]
+CacheDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        metavar="DIR",
+        help="where models and activations are kept [default: $PREREG_CACHE, else the user's cache folder]",
+        show_default=False,
+    ),
+]
+ReportDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--report-dir",
+        metavar="DIR",
+        help="where evidence, tables and verdicts.json are written [default: reports/ beside pyproject.toml]",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="torch device for capture: cpu, cuda, mps")
+]
+Dtype = Annotated[
+    Literal["float32"], typer.Option("--dtype", help="precision of the forward pass; evidence is float32")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="never ask the network for a model")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="joblib backend that spreads measurements: loky, threading, dask, ray",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        min=1,
+        metavar="N",
+        help="worker processes for measurements [default: one for each core]",
+        show_default=False,
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="print one JSON document on standard output; progress stays on stderr")
+]
+
+
+def project_root(start: Path) -> Path:
+    """Return the nearest folder at or above `start` that has a pyproject.toml or a gates folder, else cwd."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / "pyproject.toml").is_file() or (folder / "gates").is_dir():
+            return folder
+    return Path.cwd()
+
+
+def study_folder(named: Path | None) -> Path:
+    """Return the study that a command is about.
+
+    Raises
+    ------
+    StudyError
+        If none is named and there is not exactly one, or the named one has no protocol.
+    """
+    here = Path.cwd()
+    if named is not None:
+        for folder in (named, project_root(here) / "gates" / named):
+            if (folder / "protocol.toml").is_file():
+                return folder
+        if named.is_file() and named.name == "protocol.toml":
+            return named.parent
+        raise StudyError(f"{named}: there is no protocol.toml in this folder", remedy=_which(_studies(here)))
+    if (here / "protocol.toml").is_file():
+        return here
+    found = _studies(here)
+    if len(found) == 1:
+        return _short(found[0])
+    if not found:
+        raise StudyError(
+            f"there is no study under {project_root(here) / 'gates'}: no folder with a protocol.toml",
+            remedy="name the study's folder, as in: prereg verdicts path/to/study",
+        )
+    raise StudyError(
+        f"there are {len(found)} studies here: {', '.join(folder.name for folder in found)}",
+        remedy=_which(found),
+    )
+
+
+def _studies(here: Path) -> list[Path]:
+    return sorted(file.parent for file in (project_root(here) / "gates").glob("*/protocol.toml"))
+
+
+def _which(found: list[Path]) -> str:
+    if not found:
+        return "name a folder with a protocol.toml, such as gates/delta_stream"
+    return f"name one of {', '.join(str(_short(folder)) for folder in found)}"
+
+
+def _short(folder: Path) -> Path:
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+def cache_folder(named: Path | None) -> Path:
+    """Return the folder for models and stores."""
+    from prereg.pipeline import default_cache
+
+    return default_cache() if named is None else named.expanduser()
+
+
+def run_options(
+    root: Path,
+    *,
+    cache_dir: Path | None,
+    report_dir: Path | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    offline: bool = False,
+    engine: str = "loky",
+    jobs: int | None = None,
+) -> RunOptions:
+    """Return what a pipeline needs to know of a run, with progress on standard error."""
+    from prereg.console import Board
+    from prereg.pipeline import RunOptions
+    from prereg.workers import available_cores
+
+    board = Board(sys.stderr)
+    return RunOptions(
+        root=root,
+        cache=cache_folder(cache_dir),
+        reports=report_dir,
+        device=device,
+        dtype=dtype,
+        offline=offline,
+        engine=engine,
+        jobs=available_cores() if jobs is None else jobs,
+        progress=board.bar,
+        say=lambda line: board.say(f"prereg: {line}"),
+    )
+
+
+def distinct(models: list[str] | None) -> list[str]:
+    """Return the models to ask, each once, in the order in which they were named."""
+    return list(dict.fromkeys(models or [DEFAULT_MODEL]))
+
+
+def open_study(folder: Path, model: str, options: RunOptions) -> Study:
+    """Open a study for one model."""
+    from prereg.study import Study
+
+    return Study.open(folder, model=model, options=options)

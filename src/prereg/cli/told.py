@@ -1,0 +1,107 @@
+"""What a command tells, and to whom: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from prereg.console import to_text, wants_color, write
+from prereg.errors import PreregError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = [
+    "ERROR",
+    "INTERRUPTED",
+    "INTERRUPTED_LINE",
+    "NOT_SUPPORTED",
+    "result",
+    "show",
+    "size",
+    "told",
+    "whole_or_error",
+]
+
+NOT_SUPPORTED = 1
+ERROR = 2
+INTERRUPTED = 130
+INTERRUPTED_LINE = "interrupted; run the same command again to resume\n"
+
+
+@contextlib.contextmanager
+def told(as_json: bool) -> Iterator[None]:
+    """Turn trouble that prereg foresaw into words and an exit code; let any other exception through.
+
+    Raises
+    ------
+    typer.Exit
+        With 2 for an error, 130 for Ctrl-C.
+    """
+    try:
+        yield
+    except PreregError as error:
+        if as_json:
+            told_error = {"kind": type(error).__name__, "message": error.message, "remedy": error.remedy}
+            with whole_or_error():
+                _out(json.dumps({"error": told_error}, indent=2, ensure_ascii=False) + "\n")
+        write(f"error: {error.message}\n", sys.stderr)
+        if error.remedy is not None:
+            write(f"next: {error.remedy}\n", sys.stderr)
+        raise typer.Exit(ERROR) from error
+    except KeyboardInterrupt as error:
+        write("\n" + INTERRUPTED_LINE, sys.stderr)
+        raise typer.Exit(INTERRUPTED) from error
+
+
+@contextlib.contextmanager
+def whole_or_error() -> Iterator[None]:
+    """Let no half-written result pass for a whole one.
+
+    A reader that stopped reading (`| head`) has what it wanted; any other failure to write is an error.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more at its end: give it somewhere to go.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise PreregError(f"the result could not be written: {error.strerror or error}") from error
+
+
+def result(value: Any) -> None:
+    """Write a machine's answer: one JSON document."""
+    with whole_or_error():
+        _out(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def show(what: RenderableType) -> None:
+    """Write a person's answer: text as wide as the terminal, 80 columns where there is none."""
+    import shutil
+
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    width = shutil.get_terminal_size((80, 24)).columns
+    with whole_or_error():
+        _out(to_text(what, width, wants_color(sys.stdout), encoding=encoding))
+
+
+def size(n_bytes: int) -> str:
+    """Return a size as people read it."""
+    number = float(n_bytes)
+    for unit in ("B", "kB", "MB"):
+        if number < 1000.0:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000.0
+    return f"{number:.1f} GB"
+
+
+def _out(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,149 @@
+"""`prereg verdicts`: the answers, as a table, as files and as an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from prereg.cli.options import (
+    CacheDir,
+    Device,
+    Dtype,
+    Engine,
+    Jobs,
+    Json,
+    Models,
+    Offline,
+    ReportDir,
+    StudyFolder,
+    distinct,
+    open_study,
+    project_root,
+    run_options,
+    study_folder,
+)
+from prereg.cli.told import NOT_SUPPORTED, result, show, told
+
+if TYPE_CHECKING:
+    from prereg.study import Study
+
+__all__ = ["verdicts"]
+
+_ANSWERS = ("supported", "refuted", "inconclusive")
+
+
+def verdicts(
+    study: StudyFolder = None,
+    model: Models = None,
+    hypothesis: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hypothesis",
+            metavar="ID",
+            help="only this hypothesis; repeatable. Tables are written only when all were asked [default: all]",
+            show_default=False,
+        ),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="capture and measure first where evidence is missing")
+    ] = False,
+    gate_exit: Annotated[
+        Literal["claims", "harness"],
+        typer.Option(
+            "--gate-exit",
+            help="what the exit code speaks of: `claims` is 0 only if every verdict is supported; `harness` is 0 "
+            "if every hypothesis was answered, whatever the answer",
+        ),
+    ] = "claims",
+    cache_dir: CacheDir = None,
+    report_dir: ReportDir = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    offline: Offline = False,
+    engine: Engine = "loky",
+    jobs: Jobs = None,
+    json: Json = False,
+) -> None:
+    """Compare the evidence's intervals with the frozen thresholds, print the table, write the report.
+
+    Takes about a second and needs neither torch nor a model, once the evidence is there. verdicts.json and CSV
+    tables go to reports/<study>/<model>/; they hold no date, so the same evidence writes the same bytes.
+
+    \b
+    Exit codes:
+      0  every verdict asked for is supported
+         (--gate-exit=harness: supported, refuted or inconclusive)
+      1  some verdict is not
+      2  an error: evidence is missing, the protocol is broken, ...
+
+    \b
+    Examples:
+      prereg verdicts --measure --model pythia-tiny
+      prereg verdicts gates/delta_stream --model smollm2-135m --model gemma3-270m
+      prereg verdicts --model smollm2-135m --hypothesis H1 --json
+    """  # noqa: D301 (backslash-b keeps lines as they are)
+    with told(json):
+        folder = study_folder(study)
+        options = run_options(
+            project_root(folder), cache_dir=cache_dir, report_dir=report_dir, device=device, dtype=dtype,
+            offline=offline, engine=engine, jobs=jobs,
+        )  # fmt: skip
+        studies = [open_study(folder, name, options) for name in distinct(model)]
+        asked = _asked(studies[0], hypothesis)
+        if not measure:
+            for opened in studies:
+                _need_evidence(opened, asked)
+        records, files = [], []
+        for opened in studies:
+            found = tuple(opened.verdict(name) for name in asked)
+            records += [verdict.as_record() for verdict in found]
+            if set(asked) == set(opened.hypotheses):
+                from prereg.report import write_report
+
+                files += [str(file) for file in write_report(opened, found)]
+        if json:
+            result({"study": folder.name, "verdicts": records, "files": files})
+        else:
+            _show_verdicts(studies, records, files)
+    good = ("supported",) if gate_exit == "claims" else _ANSWERS
+    if any(record["outcome"] not in good for record in records):
+        raise typer.Exit(NOT_SUPPORTED)
+
+
+def _asked(study: Study, named: list[str] | None) -> list[str]:
+    from prereg.errors import StudyError
+
+    for name in named or ():
+        if name not in study.hypotheses:
+            raise StudyError(
+                f"{study.protocol_file.path}: there is no hypothesis {name!r}; "
+                f"there are {', '.join(study.hypotheses)}",
+                remedy="name one of these with --hypothesis",
+            )
+    # The protocol's order, whatever order they were asked in.
+    return [name for name in study.hypotheses if not named or name in named]
+
+
+def _need_evidence(study: Study, asked: list[str]) -> None:
+    from prereg.errors import EvidenceError
+
+    missing = [name for name in asked if not study.is_ready(name)]
+    if missing:
+        raise EvidenceError(
+            f"{study.pipeline.alias}: no evidence for {', '.join(missing)} under the protocol as it stands",
+            remedy=f"prereg measure {study.folder} --model {study.pipeline.alias}   "
+            "# or add --measure to this command",
+        )
+
+
+def _show_verdicts(studies: list[Study], records: list[dict[str, Any]], files: list[str]) -> None:
+    from prereg.report import render_verdicts
+
+    show(render_verdicts(records, hypotheses=studies[0].hypotheses, notes=studies[0].notes()))
+    folders = dict.fromkeys(str(Path(file).parent) for file in files)
+    if folders:
+        show("\n" + "\n".join(f"tables: {folder}" for folder in folders))
+    else:
+        show("\nnot every hypothesis was asked: tables are left as they were")

@@ -1,0 +1,8 @@
+"""What people and machines are shown: the verdict table, and the tracked tables behind it."""
+
+from __future__ import annotations
+
+from prereg.report.table import render_verdicts, to_svg, to_text
+from prereg.report.tables import write_report
+
+__all__ = ["render_verdicts", "to_svg", "to_text", "write_report"]

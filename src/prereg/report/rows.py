@@ -1,0 +1,159 @@
+"""One verdict as the words of a table row. Plain records in, plain strings out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MARKS", "Block", "Row", "blocks", "tally"]
+
+# outcome -> (symbol, words, colour): the symbol and the words carry it alone where there is no colour.
+MARKS: dict[str, tuple[str, str, str]] = {
+    "supported": ("✓", "supported", "green"),
+    "refuted": ("✗", "refuted", "red"),
+    "inconclusive": ("?", "inconclusive", "yellow"),
+    "invalid": ("!", "invalid", "magenta"),
+    "unverified": ("~", "unverified", "cyan"),
+    "not_tested": ("-", "not tested", "bright_black"),
+}
+
+_SIGNS = {"greater": "> ", "less": "< ", "equivalence": "within ±"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The words of one hypothesis on one model; an empty string where there is nothing to say."""
+
+    hypothesis: str
+    family: str
+    claim: str
+    outcome: str
+    reason: str
+    estimate: str
+    interval: str
+    promised: str
+    n: str
+    published: str
+    published_note: str
+
+    @property
+    def tested(self) -> bool:
+        """Whether the question was put at all."""
+        return self.outcome != "not_tested"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """All hypotheses on one model."""
+
+    model: str
+    rows: tuple[Row, ...]
+
+    @property
+    def sample(self) -> str | None:
+        """Subjects / prompts where all tested rows share them, else None."""
+        found = {row.n for row in self.rows if row.n}
+        return found.pop() if len(found) == 1 else None
+
+
+def blocks(records: Sequence[Mapping[str, Any]], hypotheses: Sequence[str]) -> tuple[Block, ...]:
+    """Arrange verdict records by model, each hypothesis in the protocol's order.
+
+    A hypothesis without a record is not tested. One that the protocol doesn't name comes last. Where a
+    hypothesis has several records on one model, the last one given counts.
+
+    Parameters
+    ----------
+    records
+        As `Verdict.as_record` gives them; only ``hypothesis``, ``model`` and ``outcome`` must be there.
+    hypotheses
+        All ids of the protocol, in order.
+    """
+    models: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for record in records:
+        models.setdefault(str(record["model"]), {})[str(record["hypothesis"])] = record
+    known = {name: record for group in models.values() for name, record in group.items()}
+    found = []
+    for model, group in models.items():
+        order = [*hypotheses, *(name for name in group if name not in hypotheses)]
+        # What was promised is the same on every model, so a row that was not tested can still say it.
+        rows = tuple(_row(group.get(n) or _untested(n, known.get(n))) for n in order)
+        found.append(Block(model, rows))
+    if not found and hypotheses:
+        found.append(Block("", tuple(_row(_untested(name, None)) for name in hypotheses)))
+    return tuple(found)
+
+
+def tally(rows: Sequence[Row]) -> str:
+    """Return how many of the rows were tested and what came out, in one line."""
+    tested = [row for row in rows if row.tested]
+    counts = [
+        f"{number} {words}"
+        for outcome, (_, words, _) in MARKS.items()
+        if outcome != "not_tested" and (number := sum(row.outcome == outcome for row in tested))
+    ]
+    head = f"{len(tested)} of {len(rows)} tested"
+    return f"{head}: {', '.join(counts)}" if counts else head
+
+
+def _untested(name: str, elsewhere: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    kept = ("claim", "family", "direction", "threshold", "units", "published")
+    promise = {key: elsewhere[key] for key in kept if key in elsewhere} if elsewhere is not None else {}
+    return {"hypothesis": name, "outcome": "not_tested", **promise}
+
+
+def _row(record: Mapping[str, Any]) -> Row:
+    outcome = str(record["outcome"])
+    if outcome not in MARKS:
+        # An outcome that this version doesn't know is shown as it is, never as one that it knows.
+        outcome = f"unknown: {outcome}"
+    threshold = record.get("threshold")
+    published = record.get("published") or {}
+    subjects, prompts = record.get("n_subjects"), record.get("n_prompts")
+    return Row(
+        hypothesis=str(record["hypothesis"]),
+        family=str(record.get("family") or ""),
+        claim=str(record.get("claim") or ""),
+        outcome=outcome,
+        reason=str(record.get("reason") or ""),
+        estimate=_number(record.get("estimate"), threshold) if "estimate" in record else "",
+        interval=_interval(record, threshold),
+        promised=_promised(record, threshold),
+        n=f"{subjects}/{prompts}" if subjects is not None and prompts is not None else "",
+        published=str(published.get("verdict") or ""),
+        published_note=_published_note(published),
+    )
+
+
+def _interval(record: Mapping[str, Any], threshold: float | None) -> str:
+    if "low" not in record or "high" not in record:
+        return ""
+    return f"[{_number(record['low'], threshold)}, {_number(record['high'], threshold)}]"
+
+
+def _promised(record: Mapping[str, Any], threshold: float | None) -> str:
+    if threshold is None:
+        return ""
+    sign = _SIGNS.get(str(record.get("direction")), f"{record.get('direction')} ")
+    return f"{sign}{threshold:g} {record.get('units') or ''}".rstrip()
+
+
+def _published_note(published: Mapping[str, Any]) -> str:
+    value, model = published.get("value"), published.get("model")
+    return f"{value} ({model})" if value and model else str(value or "")
+
+
+def _number(value: float | None, threshold: float | None) -> str:
+    """Return three decimals, or more where three would hide on which side of the threshold a value lies."""
+    if value is None:
+        return "none"
+    for digits in range(3, 7):
+        text = f"{value:+.{digits}f}"
+        if threshold is None or all(float(text) != edge for edge in (threshold, -threshold)):
+            break
+        if value in (threshold, -threshold):
+            text = f"{value:+.3f}"
+            break
+    # A value that rounds to zero has no sign to show.
+    return text.replace("-", "+") if float(text) == 0.0 else text
