@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "ActivationsError",
+    "AnalysisError",
     "EvidenceError",
     "FactsError",
     "InferenceError",
@@ -74,6 +75,10 @@ class StorageError(PreregError):
 
 class StoreCorrupt(StorageError):
     """Bytes on disk are not the bytes that were written."""
+
+
+class AnalysisError(PreregError):
+    """A measurement that these activations or settings can't give: says which, and what would."""
 
 
 class EvidenceError(PreregError):

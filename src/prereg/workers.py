@@ -22,7 +22,15 @@ import numpy as np
 
 from prereg.errors import PreregError, StorageError
 
-__all__ = ["Arrays", "NullProgress", "Progress", "Task", "Workers", "write_atomically"]
+__all__ = [
+    "Arrays",
+    "NullProgress",
+    "Progress",
+    "Task",
+    "Workers",
+    "available_cores",
+    "write_atomically",
+]
 
 Arrays = Mapping[str, np.ndarray]
 """What a task returns: named arrays, never objects, so that a checkpoint needs no pickle."""
@@ -181,6 +189,13 @@ class Workers:
         if file is None:
             return
         write_atomically(file, lambda part: np.savez(part, allow_pickle=False, **result))
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use; not every platform tells more than how many there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def write_atomically(file: Path, write: Callable[[Path], object]) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,14 +28,32 @@ if TYPE_CHECKING:
     from prereg.activations.capture import RecomputeReport
     from prereg.pipeline.capturing import Captured, Capturing
 
-__all__ = ["ANALYSES", "Pipeline", "arms_of"]
+__all__ = ["ANALYSES", "AnalysisSpec", "Pipeline", "arms_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisSpec:
+    """Where an analysis lives.
+
+    Parameters
+    ----------
+    module, settings
+        The module that has `measure`, and the name of the settings model in it.
+    lean_twin
+        Whether its `measure` takes ``twin=True``, which leaves out what only the trained model is asked.
+    """
+
+    module: str
+    settings: str
+    lean_twin: bool = False
+
 
 ANALYSES = {
-    "updates": ("prereg.analysis.updates", "UpdateSettings"),
-    "kernels": ("prereg.analysis.kernels", "KernelSettings"),
-    "band_kernels": ("prereg.analysis.band_kernels", "BandKernelSettings"),
+    "updates": AnalysisSpec("prereg.analysis.updates", "UpdateSettings"),
+    "kernels": AnalysisSpec("prereg.analysis.kernels", "KernelSettings", lean_twin=True),
+    "band_kernels": AnalysisSpec("prereg.analysis.band_kernels", "BandKernelSettings"),
 }
-"""Analyses by the name they have in a protocol: module, and the settings model in it."""
+"""Analyses by the name they have in a protocol."""
 
 LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "transformer-lens")
 
@@ -106,8 +125,8 @@ class Pipeline:
             raise StudyError(
                 f"{self.protocol_file.path}: no analysis is called {analysis!r}; there are {', '.join(ANALYSES)}"
             )
-        module, name = ANALYSES[analysis]
-        model: type[BaseModel] = getattr(importlib.import_module(module), name)
+        spec = ANALYSES[analysis]
+        model: type[BaseModel] = getattr(importlib.import_module(spec.module), spec.settings)
         return self.protocol_file.settings(analysis, model)
 
     def key(self, analysis: str, arm: str) -> str:
@@ -201,8 +220,9 @@ class Pipeline:
             self.options.cache / "checkpoints" / key,
         )
         self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
-        module = importlib.import_module(ANALYSES[analysis][0])
-        evidence: Evidence = module.measure(view, settings, workers, twin=arm != "model")
+        spec = ANALYSES[analysis]
+        lean = {"twin": True} if spec.lean_twin and arm != "model" else {}
+        evidence: Evidence = importlib.import_module(spec.module).measure(view, settings, workers, **lean)
         provenance = Provenance(
             study=self.protocol.study.name,
             analysis=analysis,

@@ -45,7 +45,7 @@ class Frame:
         Raises
         ------
         EvidenceError
-            If the column or an update was not measured.
+            If the column or an update was not measured, or a number is not finite.
         """
         if column not in self.columns:
             have = ", ".join(sorted(c for c in self.columns if c.startswith(("sse.", "sst"))))
@@ -53,7 +53,10 @@ class Frame:
         missing = sorted(set(updates) - set(self.updates))
         if missing:
             raise EvidenceError(f"{self.name}: updates {missing} were not measured")
-        return self.columns[column][:, np.searchsorted(self.updates, updates)]
+        values = self.columns[column][:, np.searchsorted(self.updates, updates)]
+        if not np.isfinite(values).all():
+            raise EvidenceError(f"{self.name}: column {column!r} holds NaN or infinite values")
+        return values
 
 
 def frame_of(evidence: Evidence, name: str) -> Frame:
@@ -62,7 +65,7 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
     Raises
     ------
     EvidenceError
-        If the rows are not one for each prompt and update, a prompt has two subjects, or a number is not finite.
+        If the rows are not one for each prompt and update, or a prompt has two subjects.
     """
     table = evidence.table
     order = table.sort_by([("prompt", "ascending"), ("update", "ascending")])
@@ -87,10 +90,7 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
     columns = {}
     for column in table.column_names:
         if pa.types.is_floating(order.schema.field(column).type):
-            values = np.asarray(order[column].to_numpy(), dtype=np.float64).reshape(shape)
-            if not np.isfinite(values).all():
-                raise EvidenceError(f"{name}: column {column} holds NaN or infinite values")
-            columns[column] = values
+            columns[column] = np.asarray(order[column].to_numpy(), dtype=np.float64).reshape(shape)
     return Frame(
         name,
         tuple(str(p) for p in prompt.reshape(shape)[:, 0]),

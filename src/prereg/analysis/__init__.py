@@ -1,0 +1,3 @@
+"""Measurements on activations: each module has one frozen settings model and one `measure`."""
+
+from __future__ import annotations
