@@ -99,7 +99,7 @@ def test_a_history_beside_the_running_sum_has_a_weight_of_its_own(linked) -> Non
 def test_the_kernel_of_both_is_their_weighted_sum(weight: float) -> None:
     """The joint fit is the ridge of the two blocks' scaled features, side by side."""
     evidence = kernels.measure(
-        LINKED, KERNELS.model_copy(update={"history_weights": (weight,)}), Workers(), nulls=False
+        LINKED, KERNELS.model_copy(update={"history_weights": (weight,)}), Workers(), twin=True
     )
     frame = Frame.of(LINKED, "template")
     n = frame.n_train
@@ -149,7 +149,7 @@ def test_baselines_are_distances_from_training_means_in_all_dimensions(linked) -
 def test_the_baseline_named_in_the_settings_is_the_one_that_counts() -> None:
     """With the relation's mean as baseline, `sst` is that distance and the fits are centred on it."""
     evidence = kernels.measure(
-        LINKED, KERNELS.model_copy(update={"baseline": "relation"}), Workers(), nulls=False
+        LINKED, KERNELS.model_copy(update={"baseline": "relation"}), Workers(), twin=True
     )
     found = columns(evidence)
 
