@@ -1,0 +1,1 @@
+"""Capture: sites, plan, parity, runs."""

@@ -1,0 +1,1 @@
+"""Stores: reading, writing, naming."""
