@@ -196,7 +196,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # -- accounting -------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
+# Outermost, so that marks such as xfail have had their say before the report is read.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Turn each gate's outcome into what its verdict says, no more and no less."""
     report: pytest.TestReport = yield
@@ -204,11 +205,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, PreregError):
         report.longrepr = str(error)
-    if asked is None or report.when != "call":
+    if asked is None or report.when != "call" or report.skipped or hasattr(report, "wasxfail"):
         return report
-    for verdict in asked:
-        for name, value in _properties(verdict):
-            report.user_properties.append((name, value))
+    # JUnit XML takes an item's properties when it is torn down.
+    item.user_properties.extend(pair for verdict in asked for pair in _properties(verdict))
     report.prereg = [verdict.as_record() for verdict in asked]  # type: ignore[attr-defined]
     unsupported = [verdict for verdict in asked if not verdict.supported]
     if report.passed and (not asked or unsupported):

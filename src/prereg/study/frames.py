@@ -68,10 +68,10 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
         If the rows are not one for each prompt and update, or a prompt has two subjects.
     """
     table = evidence.table
-    order = table.sort_by([("prompt", "ascending"), ("update", "ascending")])
-    prompt = np.asarray(order["prompt"].to_pylist())
-    update = np.asarray(order["update"].to_numpy(), dtype=np.int64)
-    subject = np.asarray(order["subject"].to_pylist())
+    prompt, subject = (np.asarray(table[column].to_pylist()) for column in ("prompt", "subject"))
+    update = _numbers(table["update"]).astype(np.int64)
+    order = np.lexsort((update, prompt))
+    prompt, subject, update = prompt[order], subject[order], update[order]
     updates = np.unique(update)
     k = len(updates)
     n, rest = divmod(len(prompt), k)
@@ -89,8 +89,8 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
         raise EvidenceError(f"{name}: a prompt has rows of two subjects")
     columns = {}
     for column in table.column_names:
-        if pa.types.is_floating(order.schema.field(column).type):
-            columns[column] = np.asarray(order[column].to_numpy(), dtype=np.float64).reshape(shape)
+        if pa.types.is_floating(table.schema.field(column).type):
+            columns[column] = _numbers(table[column])[order].astype(np.float64).reshape(shape)
     return Frame(
         name,
         tuple(str(p) for p in prompt.reshape(shape)[:, 0]),
@@ -98,6 +98,14 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
         tuple(int(u) for u in updates),
         columns,
     )
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
+    # Not ChunkedArray.to_numpy: that brings in pandas where it is installed.
+    array = column.combine_chunks()
+    if array.null_count:
+        raise EvidenceError(f"a column of numbers holds {array.null_count} nulls")
+    return np.from_dlpack(array)
 
 
 def contrast_table(
