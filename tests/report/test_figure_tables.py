@@ -148,3 +148,12 @@ def test_prompts_are_counted_by_relation() -> None:
 def test_no_evidence_gives_no_tables() -> None:
     """Nothing in, nothing out: no empty table that looks like a result."""
     assert figure_tables({}) == {}
+
+
+def test_what_became_of_each_fact_is_told() -> None:
+    """The selection stands beside the evidence and is passed on as it is."""
+    selection = pa.table({"relation": ["capital"], "status": ["held_out"], "prompts": [3]})
+    evidence = kernels()
+    with_selection = Evidence(evidence.table, {**evidence.side, "selection": selection}, (), evidence.provenance)
+    found = read(figure_tables({("kernels", "model"): with_selection})["selection.csv"])
+    assert found == [{"relation": "capital", "status": "held_out", "prompts": "3"}]

@@ -32,6 +32,7 @@ FIGURE_TABLES: dict[str, tuple[str, ...]] = {
     "cross_band.csv": ("arm", "fit_on", "evaluated_on", "r2", "r2_raw"),
     "draws.csv": ("arm", "fit", "updates", "draw", "r2"),
     "prompts.csv": ("relation", "held_out_prompts", "held_out_subjects"),
+    "selection.csv": ("relation", "status", "prompts"),
 }  # fmt: skip
 """Every figure table by file name, and its columns.
 
@@ -113,6 +114,7 @@ def figure_tables(evidence: Mapping[tuple[str, str], Evidence]) -> dict[str, byt
             row for arm in kernels for row in _draws(arm, evidence["kernels", arm.name])
         ],
         "prompts.csv": _prompts(evidence),
+        "selection.csv": _selection(evidence),
     }  # fmt: skip
     return {name: csv_bytes(FIGURE_TABLES[name], found) for name, found in rows.items() if found}
 
@@ -225,6 +227,14 @@ def _prompts(evidence: Mapping[tuple[str, str], Evidence]) -> list[dict[str, Cel
         }
         for relation in sorted(prompts)
     ]
+
+
+def _selection(evidence: Mapping[tuple[str, str], Evidence]) -> list[dict[str, Cell]]:
+    """Count what became of every fact; every analysis of the model has the same."""
+    table = next(
+        (e.side["selection"] for (_, arm), e in evidence.items() if arm == "model" and "selection" in e.side), None
+    )
+    return [] if table is None else table.to_pylist()
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
