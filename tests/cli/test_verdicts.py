@@ -149,3 +149,13 @@ def test_report_dir_moves_evidence_and_report(project: Path, run: Run) -> None:
     assert run("verdicts", "--report-dir", "elsewhere").exit_code == 0
     assert (project / "elsewhere" / "sample" / "pythia-tiny" / "verdicts.csv").is_file()
     assert not (project / "reports").exists()
+
+
+def test_the_table_can_be_drawn(project: Path, run: Run) -> None:
+    """A picture for a README: words of the table, and nothing fetched from elsewhere."""
+    found = run("verdicts", "--svg", "out/table.svg")
+    assert found.exit_code == 0, found.output
+    picture = (project / "out" / "table.svg").read_text("utf-8")
+    assert picture.startswith("<svg")
+    assert "supported" in picture
+    assert "@font-face" not in picture

@@ -49,6 +49,10 @@ def verdicts(
     measure: Annotated[
         bool, typer.Option("--measure", help="capture and measure first where evidence is missing")
     ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="also draw the table as a picture", show_default=False),
+    ] = None,
     gate_exit: Annotated[
         Literal["claims", "harness"],
         typer.Option(
@@ -83,6 +87,7 @@ def verdicts(
       prereg verdicts --measure --model pythia-tiny
       prereg verdicts gates/delta_stream --model smollm2-135m --model gemma3-270m
       prereg verdicts --model smollm2-135m --hypothesis H1 --json
+      prereg verdicts --model smollm2-135m --svg table.svg
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
         folder = study_folder(study)
@@ -103,13 +108,26 @@ def verdicts(
                 from prereg.report import write_report
 
                 files += [str(file) for file in write_report(opened, found)]
+        picture = None if svg is None else str(_draw(svg, studies, records))
         if json:
-            result({"study": folder.name, "verdicts": records, "files": files})
+            result({"study": folder.name, "verdicts": records, "files": files, "picture": picture})
         else:
             _show_verdicts(studies, records, files)
+            if picture is not None:
+                show(f"picture: {picture}")
     good = ("supported",) if gate_exit == "claims" else _ANSWERS
     if any(record["outcome"] not in good for record in records):
         raise typer.Exit(NOT_SUPPORTED)
+
+
+def _draw(file: Path, studies: list[Study], records: list[dict[str, Any]]) -> Path:
+    from prereg.report import render_verdicts, to_svg
+    from prereg.workers import write_atomically
+
+    table = render_verdicts(records, hypotheses=studies[0].hypotheses, notes=studies[0].notes())
+    picture = to_svg(table, title=f"pytest {studies[0].folder}")
+    write_atomically(file, lambda part: part.write_text(picture, "utf-8"))
+    return file
 
 
 def _asked(study: Study, named: list[str] | None) -> list[str]:
