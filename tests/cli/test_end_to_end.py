@@ -67,7 +67,7 @@ def test_capture_runs_the_embedded_model_and_checks_itself(tmp_path: Path) -> No
 
     listed = prereg(tmp_path, "cache", "--json")
     (store,) = json.loads(listed.stdout)["stores"]
-    assert store["key"] == found["verified"]["store"]
+    assert store["key"] == found["store"]
     assert store["complete"]
 
 

@@ -154,6 +154,8 @@ def test_what_became_of_each_fact_is_told() -> None:
     """The selection stands beside the evidence and is passed on as it is."""
     selection = pa.table({"relation": ["capital"], "status": ["held_out"], "prompts": [3]})
     evidence = kernels()
-    with_selection = Evidence(evidence.table, {**evidence.side, "selection": selection}, (), evidence.provenance)
+    with_selection = Evidence(
+        evidence.table, {**evidence.side, "selection": selection}, (), evidence.provenance
+    )
     found = read(figure_tables({("kernels", "model"): with_selection})["selection.csv"])
     assert found == [{"relation": "capital", "status": "held_out", "prompts": "3"}]

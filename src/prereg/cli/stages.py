@@ -149,10 +149,12 @@ def _arms(study: Study, asked: list[str] | None) -> list[str]:
 
 
 def _capture(study: Study, arm: str, verify: bool) -> dict[str, Any]:
-    view = study.pipeline.capture(arm).view
+    captured = study.pipeline.capture(arm)
+    view = captured.view
     found = {
         "model": study.pipeline.alias,
         "arm": arm,
+        "store": captured.store.key,
         "prompts": len(view.prompts),
         "held_out": int(view.held_out.sum()),
         "n_layers": view.n_layers,

@@ -232,7 +232,8 @@ def _prompts(evidence: Mapping[tuple[str, str], Evidence]) -> list[dict[str, Cel
 def _selection(evidence: Mapping[tuple[str, str], Evidence]) -> list[dict[str, Cell]]:
     """Count what became of every fact; every analysis of the model has the same."""
     table = next(
-        (e.side["selection"] for (_, arm), e in evidence.items() if arm == "model" and "selection" in e.side), None
+        (e.side["selection"] for (_, arm), e in evidence.items() if arm == "model" and "selection" in e.side),
+        None,
     )
     return [] if table is None else table.to_pylist()
 
