@@ -100,7 +100,7 @@ def test_a_promise_that_makes_no_sense_is_refused(
         text = text.replace('family = "primary"', 'family = "secondary"')
         old, new = "format = 1", "format = 1 "
     file = changed(tmp_path, text, old, new)
-    with pytest.raises(ProtocolError, match="protocol.toml:") as caught:
+    with pytest.raises(ProtocolError, match=r"protocol\.toml:") as caught:
         read_protocol(file)
     assert message in str(caught.value)
 
@@ -125,7 +125,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     """Bytes that aren't UTF-8 are named by line."""
     file = tmp_path / "protocol.toml"
     file.write_bytes(b"format = 1\nname = '\xff'\n")
-    with pytest.raises(ProtocolError, match="protocol.toml:2: not UTF-8"):
+    with pytest.raises(ProtocolError, match=r"protocol\.toml:2: not UTF-8"):
         read_protocol(file)
 
 
