@@ -244,7 +244,9 @@ class Pipeline:
             n_training_prompts=int((~view.held_out).sum()),
             update_sets={k: list(v) for k, v in view.update_sets.items()},
         )
-        side = dict(evidence.side) | {"selection": self.capturing.selection_table()}
+        side = dict(evidence.side)
+        if arm == "model":
+            side["selection"] = self.capturing.selection_table()
         finished = Evidence(evidence.table, side, evidence.checks, provenance)
         write_evidence(finished, self.evidence_folder, _name(analysis, arm))
         workers.clear()
