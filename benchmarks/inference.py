@@ -123,6 +123,12 @@ def measure(repeats: int) -> list[tuple[str, float, float, str]]:
         "six methods, one plan", lambda: intervals(one, [1.0], plan), lambda: arch_percentile(one), repeats
     )
     compare(
+        f"{N_GATES} gates on one plan, the registered interval each",
+        lambda: intervals_many(requests, plan, methods=("expanded_percentile",)),
+        lambda: [arch_percentile(table) for table in tables],
+        max(3, repeats // 3),
+    )
+    compare(
         f"{N_GATES} gates on one plan, six methods each",
         lambda: intervals_many(requests, plan),
         lambda: [arch_percentile(table) for table in tables],
