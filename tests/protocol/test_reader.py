@@ -224,7 +224,7 @@ def test_the_digest_is_golden() -> None:
     assert canonical_json(protocol_file.protocol).startswith(
         '{"analyses":{"kernels":{"orders":[1,2],"share":1}}'
     )
-    assert protocol_file.digest == "58f72a4bc2af5cbce2935e6499d4f891a1df220ec52a73724fe1ba4eec536886"
+    assert protocol_file.digest == "5921a16968ea4ebd8d1b429495bfebdefafe6e3837d3116a9328d96aec7e7ba5"
 
 
 @pytest.mark.parametrize(

@@ -163,8 +163,9 @@ def test_evidence_changed_on_disk_is_refused(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[100] ^= 1
     file.write_bytes(content)
+    again = Study.open(study.folder, model="pythia-tiny", options=options(tmp_path))
     with pytest.raises(EvidenceError, match="changed after it was measured"):
-        write_report(study, found)
+        write_report(again, found)
 
 
 def test_a_report_without_the_model_s_evidence_is_refused(tmp_path: Path) -> None:

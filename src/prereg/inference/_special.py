@@ -1,44 +1,26 @@
-"""The few distribution functions inference needs, imported only when first called.
-
-A warm gate run that reads stored verdicts must stay quick, and scipy.special takes longer to import than
-everything else here together.
-"""
+"""The few distribution functions that inference needs, and checks of probabilities."""
 
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 from prereg.errors import InferenceError
+from prereg.inference._student import t_cdf, t_quantile
 
 __all__ = ["check_level", "check_probability", "normal_cdf", "normal_quantile", "t_cdf", "t_quantile"]
 
 
 def normal_cdf(x: float) -> float:
     """Return the standard normal distribution function at `x`."""
-    from scipy.special import ndtr
-
-    return float(ndtr(x))
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 def normal_quantile(p: float) -> float:
     """Return the standard normal quantile; -inf at 0 and inf at 1."""
-    from scipy.special import ndtri
-
-    return float(ndtri(p))
-
-
-def t_cdf(x: float, df: float) -> float:
-    """Return Student's t distribution function with `df` degrees of freedom."""
-    from scipy.special import stdtr
-
-    return float(stdtr(df, x))
-
-
-def t_quantile(p: float, df: float) -> float:
-    """Return Student's t quantile with `df` degrees of freedom."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, p))
+    if p <= 0.0 or p >= 1.0:
+        return math.copysign(math.inf, p - 0.5)
+    return NormalDist().inv_cdf(p)
 
 
 def check_probability(value: float, name: str) -> float:

@@ -31,6 +31,7 @@ def headline_intervals(
     *,
     also_levels: Sequence[float] = (),
     methods: Sequence[str] = _COMPANIONS,
+    studentized_replicates: int | None = None,
 ) -> tuple[ContrastResult, ...]:
     """Compute each contrast's headline interval and its companions.
 
@@ -42,7 +43,7 @@ def headline_intervals(
 
     Parameters
     ----------
-    table, weights, plan, level, also_levels, methods
+    table, weights, plan, level, also_levels, methods, studentized_replicates
         As for `intervals`; the default methods are the frozen expanded percentile and the two that are
         always reported beside it, studentized and delta-t.
 
@@ -56,9 +57,14 @@ def headline_intervals(
     InferenceError
         As `intervals`.
     """
-    return headline_intervals_many([(table, weights)], plan, level, also_levels=also_levels, methods=methods)[
-        0
-    ]
+    return headline_intervals_many(
+        [(table, weights)],
+        plan,
+        level,
+        also_levels=also_levels,
+        methods=methods,
+        studentized_replicates=studentized_replicates,
+    )[0]
 
 
 def headline_intervals_many(
@@ -68,6 +74,7 @@ def headline_intervals_many(
     *,
     also_levels: Sequence[float] = (),
     methods: Sequence[str] = _COMPANIONS,
+    studentized_replicates: int | None = None,
 ) -> tuple[tuple[ContrastResult, ...], ...]:
     """Do the same for several tables on one shared plan, drawing it once.
 
@@ -75,7 +82,7 @@ def headline_intervals_many(
     ----------
     requests
         Pairs (table, weights), all tables with the plan's number of units.
-    plan, level, also_levels, methods
+    plan, level, also_levels, methods, studentized_replicates
         As for `headline_intervals`.
 
     Returns
@@ -84,7 +91,14 @@ def headline_intervals_many(
         One tuple per request.
     """
     checked = [(table, contrast_weights(weights, table.n_ratios)) for table, weights in requests]
-    planned = intervals_many(checked, plan, level, also_levels=also_levels, methods=methods)
+    planned = intervals_many(
+        checked,
+        plan,
+        level,
+        also_levels=also_levels,
+        methods=methods,
+        studentized_replicates=studentized_replicates,
+    )
     return tuple(
         tuple(
             _with_ideal(result, ideal_intervals(table, row, level, also_levels=also_levels)[0])

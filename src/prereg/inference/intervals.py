@@ -71,6 +71,7 @@ def intervals(
     *,
     also_levels: Sequence[float] = (),
     methods: Sequence[str] = tuple(Method),
+    studentized_replicates: int | None = None,
 ) -> tuple[ContrastResult, ...]:
     """Compute intervals for each contrast of a table from one pass over a plan.
 
@@ -88,6 +89,9 @@ def intervals(
         Further levels from the same replicates, such as `bonferroni_level(level, m)`.
     methods
         Names from `Method`. Leaving out "studentized" saves the standard errors inside the resamples.
+    studentized_replicates
+        How many of the plan's first replicates the studentized interval uses; None for all. Its standard
+        errors cost more than everything else together.
 
     Returns
     -------
@@ -99,7 +103,14 @@ def intervals(
     InferenceError
         Unknown method, a level out of range, table and plan that don't match, or no defined resample.
     """
-    return intervals_many([(table, weights)], plan, level, also_levels=also_levels, methods=methods)[0]
+    return intervals_many(
+        [(table, weights)],
+        plan,
+        level,
+        also_levels=also_levels,
+        methods=methods,
+        studentized_replicates=studentized_replicates,
+    )[0]
 
 
 def intervals_many(
@@ -109,6 +120,7 @@ def intervals_many(
     *,
     also_levels: Sequence[float] = (),
     methods: Sequence[str] = tuple(Method),
+    studentized_replicates: int | None = None,
 ) -> tuple[tuple[ContrastResult, ...], ...]:
     """Compute intervals for several tables on one shared plan, drawing it once.
 
@@ -116,7 +128,7 @@ def intervals_many(
     ----------
     requests
         Pairs (table, weights), all tables with the plan's number of units.
-    plan, level, also_levels, methods
+    plan, level, also_levels, methods, studentized_replicates
         As for `intervals`.
 
     Returns
@@ -128,10 +140,15 @@ def intervals_many(
     levels = tuple(dict.fromkeys(check_level(value) for value in (level, *also_levels)))
     groups = [prepare(table, weights) for table, weights in requests]
     flat = [contrast for group in groups for contrast in group]
-    replicated = iter(replicate_contrasts(flat, plan, standard_errors=Method.STUDENTIZED in wanted))
-    return tuple(
-        tuple(_result(contrast, next(replicated), levels, wanted) for contrast in group) for group in groups
+    studentized = Method.STUDENTIZED in wanted
+    few = plan if studentized_replicates is None else plan.first(studentized_replicates)
+    inner = replicate_contrasts(flat, few, standard_errors=True) if studentized else ()
+    whole = inner if studentized and few is plan else replicate_contrasts(flat, plan, standard_errors=False)
+    results = iter(
+        _result(contrast, draws, inner[k] if studentized else None, levels, wanted)
+        for k, (contrast, draws) in enumerate(zip(flat, whole, strict=True))
     )
+    return tuple(tuple(next(results) for _ in group) for group in groups)
 
 
 def _methods(names: Sequence[str]) -> tuple[Method, ...]:
@@ -146,7 +163,11 @@ def _methods(names: Sequence[str]) -> tuple[Method, ...]:
 
 
 def _result(
-    contrast: Contrast, draws: Replicates, levels: tuple[float, ...], methods: tuple[Method, ...]
+    contrast: Contrast,
+    draws: Replicates,
+    inner: Replicates | None,
+    levels: tuple[float, ...],
+    methods: tuple[Method, ...],
 ) -> ContrastResult:
     if draws.values.size == 0:
         raise InferenceError("every resample has a zero denominator: no interval can be computed.")
@@ -169,7 +190,7 @@ def _result(
         engine=Engine.PLAN,
         intervals=_point(contrast.estimate, levels, methods)
         if degenerate
-        else _all_intervals(contrast, draws, ordered, levels, methods),
+        else _all_intervals(contrast, draws, inner, ordered, levels, methods),
     )
 
 
@@ -180,13 +201,14 @@ def _point(estimate: float, levels: tuple[float, ...], methods: tuple[Method, ..
 def _all_intervals(
     contrast: Contrast,
     draws: Replicates,
+    inner: Replicates | None,
     ordered: FloatArray,
     levels: tuple[float, ...],
     methods: tuple[Method, ...],
 ) -> tuple[Interval, ...]:
     theta, n = draws.estimate, contrast.n_units
     scale = max(contrast.scale, abs(theta))
-    pivots = np.sort(pivots_of(draws, scale)) if Method.STUDENTIZED in methods else ordered
+    pivots = ordered if inner is None else np.sort(pivots_of(inner, scale))
     z0 = bias_correction(ordered, theta)
     accel = acceleration(contrast)
 

@@ -6,8 +6,9 @@ units. It is streamed in small blocks: indices are drawn, counted, used and forg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ BLOCK = 64
 
 # Bytes of one index block; three arrays of this size are alive at a time.
 _CHUNK_BYTES = 4 * 2**20
+
+# Plans whose counts take no more than this are kept: 10,000 replicates of 200 units.
+_KEPT_BYTES = 16 * 2**20
 
 
 class ResamplingPlan(Protocol):
@@ -50,6 +54,10 @@ class ResamplingPlan(Protocol):
 
     def indices(self) -> Iterator[IndexArray]:
         """Yield chunks of drawn unit numbers, shape (b, n_draws); all chunks together are the plan."""
+        ...
+
+    def first(self, n_replicates: int) -> Self:
+        """Return the plan of the first so many replicates; itself where it has no more."""
         ...
 
 
@@ -98,6 +106,10 @@ class BootstrapPlan:
     def n_draws(self) -> int:
         """Number of draws in one replicate: as many as there are units."""
         return self.n_units
+
+    def first(self, n_replicates: int) -> Self:
+        """Return the plan of the first so many replicates; itself where it has no more."""
+        return self if n_replicates >= self.n_replicates else replace(self, n_replicates=n_replicates)
 
     def indices(self) -> Iterator[IndexArray]:
         """Yield chunks of drawn unit numbers, int64 of shape (b, n_units)."""
@@ -155,6 +167,11 @@ class ExplicitPlan:
         """Number of draws in one replicate."""
         return int(self.matrix.shape[1])
 
+    def first(self, n_replicates: int) -> Self:
+        """Return the plan of the first so many replicates; itself where it has no more."""
+        few = self.matrix[:n_replicates]
+        return self if n_replicates >= self.n_replicates else replace(self, matrix=few)
+
     @property
     def n_replicates(self) -> int:
         """Number of replicates."""
@@ -167,10 +184,30 @@ class ExplicitPlan:
 
 
 def count_blocks(plan: ResamplingPlan) -> Iterator[FloatArray]:
-    """Yield how often each unit was drawn, float64 of shape (b, n_units), chunk by chunk."""
+    """Yield how often each unit was drawn, float64 of shape (b, n_units), chunk by chunk.
+
+    The counts of the last two small plans are kept: the gates of a run share a plan, and
+    drawing it anew for each would cost more than their sums.
+    """
+    if isinstance(plan, BootstrapPlan) and 8 * plan.n_units * plan.n_replicates <= _KEPT_BYTES:
+        yield from _kept_counts(plan)
+    else:
+        yield from _counts(plan)
+
+
+@lru_cache(maxsize=2)
+def _kept_counts(plan: BootstrapPlan) -> tuple[FloatArray, ...]:
+    return tuple(_counts(plan))
+
+
+def _counts(plan: ResamplingPlan) -> Iterator[FloatArray]:
     n = plan.n_units
     for chunk in plan.indices():
-        yield np.array([np.bincount(row, minlength=n) for row in chunk], dtype=np.float64)
+        offset = chunk + (np.arange(chunk.shape[0], dtype=np.int64) * n)[:, None]
+        counts = np.bincount(offset.ravel(), minlength=chunk.shape[0] * n)
+        block = counts.reshape(chunk.shape[0], n).astype(np.float64)
+        block.setflags(write=False)
+        yield block
 
 
 def plan_sums(plan: ResamplingPlan, columns: npt.ArrayLike) -> FloatArray:

@@ -155,6 +155,7 @@ class Inference(Closed):
         min_length=1
     )
     replicates: Annotated[int, Field(ge=1_000, le=1_000_000)]
+    studentized_replicates: Annotated[int, Field(ge=1_000, le=1_000_000)]
     seed: Seed
     minimum_units: Annotated[int, Field(ge=10)]
     rationale: Sentence

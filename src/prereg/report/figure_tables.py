@@ -1,8 +1,8 @@
 """What figures are drawn from: small tables, computed from verified evidence and from nothing else.
 
 R2 of a fit at update l is ``1 - sum_i SSE / sum_i SST`` over held-out prompts; over a set of updates it is the
-mean of these (the delta-stream paper's figure, in our reading). Sums are exactly rounded (`math.fsum`), so
-that no machine gives other digits. A table whose evidence is missing has no rows and is not written.
+mean of these (the delta-stream paper's figure, in our reading). Prompts are summed in the order of their names,
+whatever their order in the table. A table whose evidence is missing has no rows and is not written.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prereg.report.files import Cell, csv_bytes
+from prereg.study.frames import frame_of
 
 if TYPE_CHECKING:
     from prereg.evidence import Evidence, Provenance
@@ -51,7 +52,7 @@ class _Arm:
     name: str
     record: Provenance
     sums: Mapping[str, Mapping[int, float]]
-    """Column -> update -> exact sum over held-out prompts."""
+    """Column -> update -> sum over held-out prompts."""
 
     def share(self, column: str, update: int, total: str = "sst") -> float | None:
         """Return a column's sum over that of `total`; None where either is not there, or the total is zero."""
@@ -122,15 +123,12 @@ def figure_tables(evidence: Mapping[tuple[str, str], Evidence]) -> dict[str, byt
 def _arm(name: str, evidence: Evidence) -> _Arm:
     if evidence.provenance is None:
         raise ValueError(f"{name}: evidence without provenance can't be reported")
-    table = evidence.table
-    updates = table["update"].to_pylist()
-    sums = {}
-    for column in table.column_names:
-        if column.startswith(("sse.", "sst")):
-            values: dict[int, list[float]] = {}
-            for update, value in zip(updates, table[column].to_pylist(), strict=True):
-                values.setdefault(update, []).append(value)
-            sums[column] = {update: math.fsum(values[update]) for update in sorted(values)}
+    frame = frame_of(evidence, name)
+    sums = {
+        column: dict(zip(frame.updates, values.sum(axis=0).tolist(), strict=True))
+        for column, values in frame.columns.items()
+        if column.startswith(("sse.", "sst"))
+    }
     return _Arm(name, evidence.provenance, sums)
 
 

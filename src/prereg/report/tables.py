@@ -97,12 +97,11 @@ def _records(study: Study, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 def _evidence(study: Study) -> dict[tuple[str, str], Evidence]:
     from prereg.pipeline import arms_of
 
-    pipeline = study.pipeline
     return {
-        (analysis, arm): pipeline.evidence(analysis, arm)
+        (analysis, arm): study.evidence(analysis, arm)
         for analysis in study.protocol.analyses
         for arm in arms_of(study.protocol_file)
-        if pipeline.present(analysis, arm)
+        if study.pipeline.present(analysis, arm)
     }
 
 

@@ -111,7 +111,7 @@ class Study:
         """Measure whatever evidence the study still lacks."""
         for name in self.hypotheses:
             for analysis, arm in self._needs(name):
-                self._evidence(analysis, arm)
+                self.evidence(analysis, arm)
 
     def header(self) -> list[str]:
         """Return a few lines that say which study, model, registration and sample this is."""
@@ -149,6 +149,13 @@ class Study:
             "shows that the thresholds came before the data.",
         )
 
+    def evidence(self, analysis: str, arm: str = "model") -> Evidence:
+        """Return verified evidence, measuring it first where it is missing; read once in a process."""
+        key = (analysis, arm)
+        if key not in self._memory.evidence:
+            self._memory.evidence[key] = self.pipeline.evidence(analysis, arm)
+        return self._memory.evidence[key]
+
     # -- how an answer is made ------------------------------------------------------------------------
 
     def _hypothesis(self, name: str) -> Hypothesis:
@@ -164,16 +171,10 @@ class Study:
         claims = [promise, *(self.protocol.controls[c] for c in promise.controls)]
         return list(dict.fromkeys((claim.evidence, arm) for claim in claims for arm in claim.arms))
 
-    def _evidence(self, analysis: str, arm: str) -> Evidence:
-        key = (analysis, arm)
-        if key not in self._memory.evidence:
-            self._memory.evidence[key] = self.pipeline.evidence(analysis, arm)
-        return self._memory.evidence[key]
-
     def _frame(self, analysis: str, arm: str) -> Frame:
         key = (analysis, arm)
         if key not in self._memory.frames:
-            self._memory.frames[key] = frame_of(self._evidence(*key), f"{analysis} ({arm})")
+            self._memory.frames[key] = frame_of(self.evidence(*key), f"{analysis} ({arm})")
         return self._memory.frames[key]
 
     def _decide(self, name: str) -> Verdict:
@@ -184,13 +185,13 @@ class Study:
         broken = [
             f"{analysis} ({arm}): {check.name}: {check.detail}"
             for analysis, arm in self._needs(name)
-            for check in self._evidence(analysis, arm).checks
+            for check in self.evidence(analysis, arm).checks
             if not check.passed
         ]
         outcome, reason = _join(result, controls, permutations, broken)
         tables: dict[str, str] = {}
         for analysis, arm in self._needs(name):
-            record = self._evidence(analysis, arm).provenance
+            record = self.evidence(analysis, arm).provenance
             if record is not None:
                 tables.update(record.tables)
         return Verdict(
@@ -230,7 +231,12 @@ class Study:
         plan = BootstrapPlan(requests[0][0].n_units, spec.replicates, spec.seed)
         refuting = bonferroni_level(level, len(requests))
         groups = headline_intervals_many(
-            requests, plan, level, also_levels=(refuting,), methods=(spec.interval, *spec.sensitivity)
+            requests,
+            plan,
+            level,
+            also_levels=(refuting,),
+            methods=(spec.interval, *spec.sensitivity),
+            studentized_replicates=spec.studentized_replicates,
         )
         results = [group[0] for group in groups]
         decision = decide_conjunction(
@@ -257,7 +263,7 @@ class Study:
         )
 
     def _updates(self, analysis: str, contrast: Contrast) -> tuple[int, ...]:
-        record = self._evidence(analysis, "model").provenance
+        record = self.evidence(analysis, "model").provenance
         if record is None:
             raise StudyError(f"{analysis}: evidence without provenance")
         return tuple(record.update_sets[contrast.updates])
@@ -265,7 +271,7 @@ class Study:
     def _permutations(self, promise: Hypothesis) -> tuple[PermutationResult, ...]:
         if promise.permutation is None:
             return ()
-        evidence = self._evidence(promise.evidence, "model")
+        evidence = self.evidence(promise.evidence, "model")
         frame = self._frame(promise.evidence, "model")
         return permutation_results(promise.permutation, evidence, frame)
 
