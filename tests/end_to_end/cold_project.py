@@ -15,9 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.synthetic import REPOSITORY
 
@@ -168,28 +171,49 @@ def prereg(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def begin(project: Path, *arguments: str, jobs: int = 1, stop_at: str = "") -> subprocess.Popen[str]:
+def begin(project: Path, *arguments: str, jobs: int = 1, stop_at: str = "") -> Run:
     """Start a run as the leader of a process group of its own, as a shell would."""
-    return subprocess.Popen(
+    # Files, not pipes: a worker that outlives its run would hold a pipe open, and hang who reads it.
+    files = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+    process = subprocess.Popen(
         command(*arguments, jobs=jobs), cwd=project, env=environment(stop_at=stop_at), start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1],
     )  # fmt: skip
+    return Run(process, *files)
 
 
-def ended(run: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait for a run's end and return exit status, output and errors; a run that hangs is killed."""
-    try:
-        out, err = run.communicate(timeout=LONGEST)
-    finally:
-        if run.poll() is None:
-            os.killpg(run.pid, signal.SIGKILL)
-            run.communicate()
-    return run.returncode, out, err
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that was started and not waited for."""
+
+    process: subprocess.Popen[bytes]
+    out: IO[str]
+    err: IO[str]
+
+    @property
+    def group(self) -> int:
+        """Its process group, which is also its own process' number."""
+        return self.process.pid
+
+    def end(self) -> tuple[int, str, str]:
+        """Wait for its end and return exit status, output and errors; a run that hangs is killed."""
+        try:
+            self.process.wait(LONGEST)
+        finally:
+            if self.process.poll() is None:
+                os.killpg(self.group, signal.SIGKILL)
+                self.process.wait()
+        texts = []
+        for file in (self.out, self.err):
+            with file:
+                file.seek(0)
+                texts.append(file.read())
+        return self.process.returncode, *texts
 
 
-def paused(project: Path, run: subprocess.Popen[str]) -> None:
+def paused(project: Path, run: Run) -> None:
     """Wait until a run with ``pause`` in its `stop_at` has got there."""
-    until(lambda: (project / "paused").exists() or run.poll() is not None, "a run that paused")
+    until(lambda: (project / "paused").exists() or run.process.poll() is not None, "a run that paused")
     (project / "paused").unlink()
 
 

@@ -74,6 +74,7 @@ class Verdict:
     A gate asserts `supported`. Everything else here is for people: `explain` says in words what decided.
     """
 
+    study: str
     hypothesis: str
     model: str
     outcome: Outcome
@@ -133,6 +134,7 @@ class Verdict:
         gives the same bytes.
         """
         return {
+            "study": self.study,
             "hypothesis": self.hypothesis,
             "model": self.model,
             "outcome": self.outcome.value,

@@ -195,6 +195,7 @@ class Study:
             if record is not None:
                 tables.update(record.tables)
         return Verdict(
+            study=self.protocol.study.name,
             hypothesis=name,
             model=self.pipeline.alias,
             outcome=outcome,

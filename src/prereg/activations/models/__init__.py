@@ -7,7 +7,6 @@ from prereg.activations.models.entries import ModelEntry
 from prereg.activations.models.layout import Presence, presence, revision_of
 from prereg.activations.models.loading import LoadedModel, encode, load, load_twin
 from prereg.activations.models.local import LocalModel, ensure, identity
-from prereg.activations.models.progress import ProgressSink
 from prereg.activations.models.registry import Registry, load_registry, pin, resolve
 from prereg.activations.models.table import ModelRow, describe
 
@@ -18,7 +17,6 @@ __all__ = [
     "ModelIdentity",
     "ModelRow",
     "Presence",
-    "ProgressSink",
     "Registry",
     "describe",
     "encode",

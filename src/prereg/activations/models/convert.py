@@ -19,7 +19,7 @@ from prereg.errors import ModelError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prereg.activations.models.progress import ProgressSink
+    from prereg.workers import Progress
 
 __all__ = ["convert_gguf"]
 
@@ -30,9 +30,7 @@ QUANTISED = ("hf_quantizer", "is_quantized", "quantization_method")
 STEPS = 4
 
 
-def convert_gguf(
-    gguf: Path, target: Path, *, initializer_range: float | None, progress: ProgressSink
-) -> None:
+def convert_gguf(gguf: Path, target: Path, *, initializer_range: float | None, progress: Progress) -> None:
     """Write config.json, model.safetensors and the tokenizer of a GGUF file into `target`.
 
     Parameters

