@@ -7,7 +7,7 @@ import numpy as np
 from prereg.errors import EvidenceError
 from prereg.evidence import Evidence
 from prereg.inference import monte_carlo_p_value
-from prereg.protocol.models import Permutation
+from prereg.protocol import Permutation
 from prereg.study.frames import Frame
 from prereg.study.records import PermutationResult
 
