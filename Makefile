@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODEL  ?=
 STUDY  ?= gates/delta_stream
+REPORTS ?=
+REPORT_DIR := $(if $(REPORTS),--report-dir $(REPORTS))
 
 # One BLAS thread a process: workers are processes, and two threads on one core slow small products many times over.
 export OMP_NUM_THREADS ?= 1
@@ -21,17 +23,18 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[capture,dev]'
 	@touch $@
 
-# The study on smollm2-135m where that can be had, else on the embedded model; `make gates MODEL=...` chooses.
+# The study on smollm2-135m, from the evidence in reports/ where it is complete, else from the model where that can be
+# had, else on the embedded model. `make gates MODEL=...` chooses; `make gates REPORTS=elsewhere` starts from nothing.
 # The exit code speaks of the harness: a refuted hypothesis is an answer, not a failure of the command.
 gates: $(STAMP)
 	@model="$(MODEL)"; \
 	if [ -z "$$model" ]; then \
-	  if $(BIN)/prereg models --fetch smollm2-135m; then model=smollm2-135m; else \
-	    model=pythia-tiny; \
-	    echo "smollm2-135m can't be had now: the study runs on the embedded pythia-tiny instead"; \
-	  fi; \
+	  model=smollm2-135m; \
+	  $(BIN)/prereg verdicts $(STUDY) --model $$model --gate-exit=harness $(REPORT_DIR) >/dev/null 2>&1 \
+	    || $(BIN)/prereg models --fetch $$model \
+	    || { model=pythia-tiny; echo "smollm2-135m can't be had now: the study runs on the embedded pythia-tiny"; }; \
 	fi; \
-	$(BIN)/pytest $(STUDY) --model "$$model" --gate-exit=harness
+	$(BIN)/pytest $(STUDY) --model "$$model" --gate-exit=harness $(REPORT_DIR)
 
 test tests: $(STAMP)
 	$(BIN)/pytest -n 2
