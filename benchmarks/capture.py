@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
-import os
-import platform
 import resource
 import shutil
 import statistics
@@ -27,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import machine
 
 RESULTS = Path(__file__).parent / "results" / "capture.csv"
 FIELDS = (
@@ -274,21 +273,6 @@ def one_memory_case(folder: str, variant: str, n: int) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def machine() -> str:
-    import torch
-
-    model = next(
-        (line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")),
-        platform.machine(),
-    )
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, torch {torch.__version__}, 1 thread"
-
-
-def _cpuinfo() -> list[str]:
-    file = Path("/proc/cpuinfo")
-    return file.read_text().splitlines() if file.exists() else []
-
-
 def write(measure: str, rows: list[dict[str, Any]]) -> None:
     """Replace this mode's rows in the results, and keep the other's."""
     kept = []
@@ -301,7 +285,7 @@ def write(measure: str, rows: list[dict[str, Any]]) -> None:
     with RESULTS.open("w", newline="") as handle:
         writer = csv.DictWriter(handle, FIELDS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(kept + [row | {"machine": machine()} for row in rows])
+        writer.writerows(kept + [row | {"machine": machine("torch")} for row in rows])
 
 
 def main() -> None:

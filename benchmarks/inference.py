@@ -15,7 +15,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import csv
-import platform
 import statistics
 import time
 import tracemalloc
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from arch.bootstrap import IIDBootstrap
+from machine import machine
 from rich.console import Console
 from rich.table import Table
 
@@ -81,22 +81,6 @@ def peak_extra_mb(run: Callable[[], object]) -> float:
         tracemalloc.stop()
 
 
-def machine() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    model = platform.processor() or platform.machine()
-    if cpuinfo.exists():
-        names = [
-            line.partition(":")[2].strip()
-            for line in cpuinfo.read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ]
-        model = names[0] if names else model
-    return (
-        f"{model}; {os.cpu_count()} cores, 1 thread used; {platform.system()}; "
-        f"python {platform.python_version()}; numpy {np.__version__}"
-    )
-
-
 def check_agreement(table: RatioTable) -> None:
     """Refuse to time two things that don't answer the same question."""
     ideal = ideal_intervals(table, [1.0])[0].interval("percentile", 0.95)
@@ -146,7 +130,7 @@ def measure(repeats: int) -> list[tuple[str, float, float, str]]:
 
 
 def show(rows: list[tuple[str, float, float, str]]) -> None:
-    table = Table(title=f"N = {N_UNITS:,} units, B = {N_REPLICATES:,}", caption=machine())
+    table = Table(title=f"N = {N_UNITS:,} units, B = {N_REPLICATES:,}", caption=machine("numpy"))
     for heading in ("what", "prereg", "arch percentile", "arch / prereg"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
     for name, ours, theirs, unit in rows:
@@ -160,7 +144,9 @@ def write(rows: list[tuple[str, float, float, str]]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["what", "prereg", "arch_percentile", "unit", "ratio", "machine"])
         for name, ours, theirs, unit in rows:
-            writer.writerow([name, f"{ours:.3f}", f"{theirs:.3f}", unit, f"{theirs / ours:.2f}", machine()])
+            writer.writerow(
+                [name, f"{ours:.3f}", f"{theirs:.3f}", unit, f"{theirs / ours:.2f}", machine("numpy")]
+            )
 
 
 def main() -> None:

@@ -87,6 +87,7 @@ def write(
     n_subjects: int = 40,
     draws: float = -0.01,
     check: bool = True,
+    constant: tuple[str, ...] = (),
 ) -> None:
     """Write one arm's evidence under the key that the protocol leads to; each fit has its planted R2 exactly."""
     protocol_file = read_protocol(root / "gates" / "sample")
@@ -96,7 +97,7 @@ def write(
     columns = {}
     for i, (name, value) in enumerate(fits.items()):
         own = np.random.default_rng([i, len(arm)]).normal(0.0, spread, n_subjects)
-        own -= own.mean()
+        own = (own - own.mean()) * (name not in constant)
         columns[f"sse.{name}"] = sst * (1.0 - value - own[[s for s, _, _ in rows]])
     table = pa.table(
         {

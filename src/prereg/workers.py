@@ -12,9 +12,12 @@ import contextlib
 import os
 import re
 import shutil
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -160,7 +163,7 @@ class Workers:
             options = {"inner_max_num_threads": 1} if self.engine == "loky" else {}
             with parallel_config(self.engine, n_jobs=self.jobs, **options):
                 pool = Parallel(return_as="generator_unordered")
-                yield from pool(delayed(_call)(task) for task in tasks)
+                yield from pool(delayed(_call_in_worker)(task, os.getpid()) for task in tasks)
         except (KeyError, ValueError) as error:
             if self.engine not in str(error):
                 raise
@@ -227,3 +230,21 @@ def write_atomically(file: Path, write: Callable[[Path], object]) -> None:
 
 def _call(task: Task) -> tuple[str, Arrays]:
     return task.key, task.function(**task.arguments)
+
+
+def _call_in_worker(task: Task, parent: int) -> tuple[str, Arrays]:
+    if os.getppid() == parent:
+        _end_with(parent)
+    return _call(task)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this worker when the process that made it is gone, as after a kill: nobody waits for its results."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="prereg-parent-watch", daemon=True).start()

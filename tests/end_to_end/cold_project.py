@@ -174,7 +174,7 @@ def prereg(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def begin(project: Path, *arguments: str, jobs: int = 1, stop_at: str = "") -> Run:
     """Start a run as the leader of a process group of its own, as a shell would."""
     # Files, not pipes: a worker that outlives its run would hold a pipe open, and hang who reads it.
-    files = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+    files = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - `Run.end` closes them
     process = subprocess.Popen(
         command(*arguments, jobs=jobs), cwd=project, env=environment(stop_at=stop_at), start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1],
@@ -203,12 +203,13 @@ class Run:
             if self.process.poll() is None:
                 os.killpg(self.group, signal.SIGKILL)
                 self.process.wait()
-        texts = []
-        for file in (self.out, self.err):
-            with file:
-                file.seek(0)
-                texts.append(file.read())
-        return self.process.returncode, *texts
+        return self.process.returncode, _read(self.out), _read(self.err)
+
+
+def _read(file: IO[str]) -> str:
+    with file:
+        file.seek(0)
+        return file.read()
 
 
 def paused(project: Path, run: Run) -> None:

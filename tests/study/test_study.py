@@ -70,6 +70,29 @@ def test_the_smallest_possible_p_is_one_in_twenty(tmp_path: Path) -> None:
     assert ask(tmp_path, "H1").permutations[0].p == 0.05
 
 
+def test_a_null_that_is_exactly_nothing_is_no_obstacle(tmp_path: Path) -> None:
+    """A null fit that falls back on the mean for everybody explains exactly 0, and its control holds."""
+    make_project(tmp_path)
+    fits = {"history_1": 0.5, "history_2": 0.5, "null": 0.0}
+    write(tmp_path, "model", fits, constant=("null",))
+    verdict = Study.open(tmp_path / "gates/sample", model="pythia-tiny", options=options(tmp_path)).verdict(
+        "H1"
+    )
+    assert verdict.controls[0].contrasts[0].degenerate
+    assert verdict.controls[0].outcome is Outcome.SUPPORTED
+    assert verdict.outcome is Outcome.SUPPORTED
+
+
+def test_a_constant_null_beyond_the_threshold_still_fails_its_control(tmp_path: Path) -> None:
+    """Constancy is no excuse: a null that explains a fifth for everybody leaks."""
+    make_project(tmp_path)
+    write(tmp_path, "model", {"history_1": 0.5, "history_2": 0.5, "null": 0.2}, constant=("null",))
+    verdict = Study.open(tmp_path / "gates/sample", model="pythia-tiny", options=options(tmp_path)).verdict(
+        "H1"
+    )
+    assert verdict.outcome is Outcome.INVALID
+
+
 def test_no_variation_is_invalid_not_certain(tmp_path: Path) -> None:
     """Data without spread give no interval, so they can't support anything."""
     verdict = ask(tmp_path, "H1", spread=0.0)

@@ -151,6 +151,7 @@ def decide_conjunction(
     *,
     method: str = Method.EXPANDED_PERCENTILE,
     min_units: int = MINIMUM_UNITS,
+    constant_is_proof: bool = False,
 ) -> Decision:
     """Decide a claim that *every* one of m contrasts must satisfy; m may be 1.
 
@@ -180,6 +181,10 @@ def decide_conjunction(
         Interval method.
     min_units
         Fewer independent units than this is inconclusive; at least 10.
+    constant_is_proof
+        Whether a contrast without any variation is judged by its one value. For controls only: a null fit that
+        falls back on the mean for everybody has *exactly* the mean's errors, which is what the control
+        hopes for and not a sign of broken data.
 
     Returns
     -------
@@ -203,7 +208,7 @@ def decide_conjunction(
     supports = [result.interval(method, level) for result in results]
     refutes = [result.interval(method, refuting) for result in results]
     estimate, low, high, binding, compared = _bounds(results, supports, refutes, side)
-    outcome, reason = _obstacle(results, min_units)
+    outcome, reason = _obstacle(results, min_units, constant_is_proof)
     if outcome is None:
         outcome = decide(low, high, threshold, compared)
         reason = _reason(outcome, low, high, threshold, side)
@@ -247,10 +252,12 @@ def _bounds(
     return sizes[worst], low, high, worst, Direction.LESS
 
 
-def _obstacle(results: Sequence[ContrastResult], min_units: int) -> tuple[Outcome | None, str]:
+def _obstacle(
+    results: Sequence[ContrastResult], min_units: int, constant_is_proof: bool
+) -> tuple[Outcome | None, str]:
     """Return the outcome that the data force before any bound is looked at, if one is."""
     for j, result in enumerate(results):
-        if result.degenerate:
+        if result.degenerate and not constant_is_proof:
             return Outcome.INVALID, f"contrast {j} has no variation between units: no inference"
         if not result.usable:
             return Outcome.INVALID, (

@@ -161,9 +161,11 @@ class Pipeline:
         return digest_of(content)
 
     def present(self, analysis: str, arm: str) -> bool:
-        """Tell whether the evidence is there, under the key that the protocol now leads to."""
+        """Tell whether the evidence is there, whole, under the key that the protocol now leads to."""
         record = read_provenance(self.evidence_folder, _name(analysis, arm))
-        return record is not None and self.revision() is not None and record.key == self.key(analysis, arm)
+        if record is None or self.revision() is None or record.key != self.key(analysis, arm):
+            return False
+        return all((self.evidence_folder / name).is_file() for name in record.tables)
 
     @cached_property
     def capturing(self) -> Capturing:

@@ -247,6 +247,7 @@ class Study:
             level,
             method=spec.interval,
             min_units=spec.minimum_units,
+            constant_is_proof=isinstance(claim, Control),
         )
         labels = [contrast.label for contrast in claim.contrasts]
         return ClaimResult(
