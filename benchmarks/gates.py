@@ -170,7 +170,8 @@ def ratio(times: list[tuple[float, float]], base: list[tuple[float, float]], whi
 
 def cold(asked: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        cache, reports = Path(folder) / "cache", Path(folder) / "reports"
+        cache = Path(folder) / "cache"
+        reports = asked.report_dir or Path(folder) / "reports"
         lend_model(asked.cache_dir or default_cache(), cache)
         command = gates(asked, cache, reports)
         print("$", " ".join(command), flush=True)
@@ -254,7 +255,7 @@ def main() -> None:
     parser.add_argument("mode", choices=("warm", "cold"))
     parser.add_argument("--model", default="pythia-tiny")
     parser.add_argument("--study", type=Path, default=ROOT / "gates" / "delta_stream")
-    parser.add_argument("--report-dir", type=Path, help="warm: where the evidence lies [default: reports/]")
+    parser.add_argument("--report-dir", type=Path, help="where evidence lies, or is left by a cold run")
     parser.add_argument("--cache-dir", type=Path, help="where the model lies [default: the usual cache]")
     parser.add_argument("--jobs", type=int, help="worker processes [default: one for each core]")
     parser.add_argument("--rounds", type=int, default=5, help="warm: rounds of both runs [default: 5]")
