@@ -136,6 +136,7 @@ def write(
         protocol_digest=protocol_file.digest,
         facts_sha256=protocol_file.protocol.facts.sha256,
         settings={},
+        source_digest="s",
         libraries={},
         n_layers=N_LAYERS,
         d_model=4,

@@ -24,6 +24,7 @@ def provenance(key: str = "k1") -> Provenance:
     return Provenance(
         study="s", analysis="kernels", arm="model", key=key, model="m", model_source="folder", model_revision="r",
         model_digest="d", store_digest="t", protocol_digest="p", facts_sha256="f", settings={"orders": [1]},
+        source_digest="s",
         libraries={"numpy": "2"}, n_layers=2, d_model=4, n_prompts=2, n_subjects=2, n_training_prompts=3,
         update_sets={"all": [0, 1]},
     )  # fmt: skip
@@ -105,9 +106,30 @@ def test_a_record_can_not_point_outside_its_folder(tmp_path: Path) -> None:
     file = tmp_path / "in" / "e.json"
     record = json.loads(file.read_text())
     record["tables"]["../secret.parquet"] = "0" * 64
-    file.write_text(json.dumps(record))
+    file.write_text(Provenance.model_validate_json(json.dumps(record)).sealed().model_dump_json())
     with pytest.raises(EvidenceError, match="outside its folder"):
         read_evidence(tmp_path / "in", "e", key="k1")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("checks", []),
+        ("update_sets", {"all": [1]}),
+        ("arm", "twin-1"),
+        ("protocol_digest", "q"),
+        ("n_layers", 3),
+    ],
+)
+def test_an_edited_record_is_detected(tmp_path: Path, field: str, value: object) -> None:
+    """A record is bound to itself: dropping a failed check or renaming an arm breaks its seal."""
+    write_evidence(evidence(), tmp_path, "e")
+    file = tmp_path / "e.json"
+    record = json.loads(file.read_text())
+    record[field] = value
+    file.write_text(json.dumps(record))
+    with pytest.raises(EvidenceError, match=r"e\.json was edited"):
+        read_evidence(tmp_path, "e", key="k1")
 
 
 def test_empty_and_incomplete_tables_are_refused() -> None:

@@ -79,6 +79,8 @@ class Provenance(BaseModel):
     protocol_digest: str
     facts_sha256: str
     settings: dict[str, Any]
+    source_digest: str
+    """Digest of the source of the analyses that measured it."""
     libraries: dict[str, str]
     n_layers: int
     d_model: int
@@ -91,6 +93,12 @@ class Provenance(BaseModel):
     tables: dict[str, str] = {}
     """File name of each table -> blake3 of its bytes; filled in on writing."""
     checks: tuple[Check, ...] = ()
+    seal: str = ""
+    """Digest of all the other fields; filled in on writing."""
+
+    def sealed(self) -> Provenance:
+        """Return the record with its seal."""
+        return self.model_copy(update={"seal": digest_of(self.model_dump(mode="json", exclude={"seal"}))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,7 @@ def write_evidence(evidence: Evidence, folder: Path, name: str) -> Provenance:
         file = folder / f"{name}{suffix}.parquet"
         write_atomically(file, partial(_write_parquet, table))
         digests[file.name] = _hash(file)
-    record = evidence.provenance.model_copy(update={"tables": digests, "checks": evidence.checks})
+    record = evidence.provenance.model_copy(update={"tables": digests, "checks": evidence.checks}).sealed()
     text = json.dumps(record.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
     write_atomically(folder / f"{name}.json", lambda part: part.write_text(text, "utf-8"))
     return record
@@ -167,11 +175,11 @@ def read_provenance(folder: Path, name: str) -> Provenance | None:
     Raises
     ------
     EvidenceError
-        If the record can't be read.
+        If the record can't be read, or was edited after it was written.
     """
     file = folder / f"{name}.json"
     try:
-        return Provenance.model_validate_json(file.read_bytes(), strict=True)
+        record = Provenance.model_validate_json(file.read_bytes(), strict=True)
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
@@ -179,6 +187,12 @@ def read_provenance(folder: Path, name: str) -> Provenance | None:
             f"{file} is not a record of evidence: {error}",
             remedy=f"remove {file} and run `prereg measure` again",
         ) from error
+    if record.seal != record.sealed().seal:
+        raise EvidenceError(
+            f"{file} was edited: its seal is not that of what it says now",
+            remedy=f"restore it (git checkout {file}), or remove it and run `prereg measure` again",
+        )
+    return record
 
 
 def read_evidence(folder: Path, name: str, *, key: str) -> Evidence:
@@ -243,4 +257,7 @@ def _write_parquet(table: pa.Table, file: Path) -> None:
 
 
 def _hash(file: Path) -> str:
-    return blake3.blake3(file.read_bytes()).hexdigest()
+    try:
+        return blake3.blake3(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise EvidenceError(f"{file} can't be read: {error.strerror or error}") from error

@@ -94,7 +94,7 @@ def test_a_gate_that_asks_nothing_is_not_green(pytester: pytest.Pytester, body: 
     (pytester.path / "gates/sample/test_h1.py").write_text(f"def test_h1(study):\n    {body}\n")
     result = again(pytester, "-k", "test_h1 and not order")
     assert result.ret == 1
-    assert "passed without asking for a verdict" in result.stdout.str()
+    assert "without asking for the verdict of H1" in result.stdout.str()
 
 
 @pytest.mark.parametrize(
@@ -140,17 +140,100 @@ def test_a_part_of_the_study_is_called_a_part(pytester: pytest.Pytester) -> None
     assert not (pytester.path / "reports/sample/pythia-tiny/verdicts.json").exists()
 
 
-@pytest.mark.parametrize("mark", ["skip", "xfail"])
-def test_skipped_and_expected_failures_are_not_tested(pytester: pytest.Pytester, mark: str) -> None:
-    """Neither counts as an answer."""
-    make_project(pytester.path, effect=0.03)
+@pytest.mark.parametrize("mark", ["skip", "xfail(run=False)", "skipif(True, reason='x')"])
+def test_a_gate_that_is_not_run_is_not_tested_and_not_green(pytester: pytest.Pytester, mark: str) -> None:
+    """The rest of the study is answered; the run as a whole is not a success, whatever the exit code speaks of."""
+    make_project(pytester.path)
     gate = pytester.path / "gates/sample/test_h1.py"
     gate.write_text(
         gate.read_text().replace("def test_h1", f"import pytest\n\n@pytest.mark.{mark}\ndef test_h1")
     )
-    out = again(pytester).stdout.str()
-    assert "1 of 2" in out
+    for mode in ("claims", "harness"):
+        result = again(pytester, f"--gate-exit={mode}")
+        assert result.ret == 1
+        assert "1 of 2" in result.stdout.str()
     assert not (pytester.path / "reports/sample/pythia-tiny/verdicts.json").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    if not verdict.supported:\n        pytest.skip('later')\n",
+        "    if not verdict.supported:\n        pytest.xfail('known')\n",
+        "    monkeypatch.setattr(type(verdict), 'supported', True)\n    assert verdict.supported\n",
+        "    monkeypatch.setattr(type(verdict), 'explain', lambda self: 'fine')\n",
+    ],
+)
+def test_an_answer_that_was_asked_for_stands(pytester: pytest.Pytester, body: str) -> None:
+    """Skipping, expecting failure or patching the verdict after it was heard changes nothing."""
+    make_project(pytester.path, effect=0.03)
+    (pytester.path / "gates/sample/test_h1.py").write_text(
+        f"import pytest\n\ndef test_h1(study, monkeypatch):\n    verdict = study.verdict('H1')\n{body}"
+    )
+    result = again(pytester, "-k", "test_h1 and not order")
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, deselected=1)
+    assert "refuted" in result.stdout.str()
+
+
+def test_a_marked_expected_failure_that_asked_is_refuted(pytester: pytest.Pytester) -> None:
+    """An xfail on a gate doesn't make a refuted claim acceptable."""
+    make_project(pytester.path, effect=0.03)
+    gate = pytester.path / "gates/sample/test_h1.py"
+    gate.write_text(
+        gate.read_text().replace("def test_h1", "import pytest\n\n@pytest.mark.xfail\ndef test_h1")
+    )
+    result = again(pytester)
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, passed=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "asks", "message"),
+    [
+        ("test_h1", ["H1-order"], "a gate of H1 may not answer for H1-order"),
+        ("test_h1_says", ["H1", "H1-order"], "a gate of H1 may not answer for H1-order"),
+        ("test_h1_order_says", ["H1"], "a gate of H1-order may not answer for H1"),
+        ("test_everything", ["H1"], "named after the hypothesis it asks"),
+    ],
+)
+def test_a_gate_answers_for_the_hypothesis_in_its_name(
+    pytester: pytest.Pytester, name: str, asks: list[str], message: str
+) -> None:
+    """A supported claim can't stand in for another one."""
+    make_project(pytester.path)
+    body = "".join(f"    assert study.verdict({asked!r}).supported\n" for asked in asks)
+    (pytester.path / "gates/sample/test_h1.py").write_text(f"def {name}(study):\n{body}")
+    result = again(pytester, "gates/sample/test_h1.py")
+    assert result.ret == 1
+    assert message in result.stdout.str()
+
+
+def test_a_run_cut_short_is_no_success_of_the_harness(pytester: pytest.Pytester) -> None:
+    """With -x the rest was not asked, though the first answer came."""
+    assert run(pytester, "-x", "--gate-exit=harness", effect=0.03).ret == 1
+
+
+def test_a_report_turned_green_by_a_hook_does_not_turn_the_exit_code(pytester: pytest.Pytester) -> None:
+    """The exit code is made from the verdicts, not from what others made of the reports."""
+    make_project(pytester.path, effect=0.03)
+    (pytester.path / "conftest.py").write_text(
+        "import pytest\n\n@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_runtest_makereport(item, call):\n    report = yield\n    report.outcome = 'passed'\n"
+        "    return report\n"
+    )
+    assert again(pytester).ret == 1
+
+
+def test_a_study_asked_for_by_name_is_that_of_the_chosen_model(pytester: pytest.Pytester) -> None:
+    """`getfixturevalue` doesn't fall back on another model than the one under test."""
+    make_project(pytester.path)
+    (pytester.path / "gates/sample/test_h1.py").write_text(
+        "def test_h1(request):\n    assert request.getfixturevalue('study').verdict('H1').supported\n"
+    )
+    result = again(pytester, "--model", "no-such-model", "gates/sample/test_h1.py")
+    assert result.ret == 1
+    assert "no-such-model" in result.stdout.str()
 
 
 def test_under_xdist_the_table_is_the_same(pytester: pytest.Pytester) -> None:

@@ -53,6 +53,7 @@ def test_the_registered_study_is_read() -> None:
         ("seeds = [11, 12, 13]", "seeds = [11, 12, 12]", "twins.seeds", "seed of its own"),
         ('path = "facts.csv"', 'path = "../facts.csv"', "facts.path", "inside the project"),
         ('path = "facts.csv"', 'path = "/facts.csv"', "facts.path", "inside the project"),
+        ('path = "world.csv"', 'path = "/world.csv"', "facts.worlds[0].path", "inside the project"),
     ],
 )
 def test_a_bad_value_is_named_with_its_line(
@@ -224,7 +225,7 @@ def test_the_digest_is_golden() -> None:
     assert canonical_json(protocol_file.protocol).startswith(
         '{"analyses":{"kernels":{"orders":[1,2],"share":1}}'
     )
-    assert protocol_file.digest == "5921a16968ea4ebd8d1b429495bfebdefafe6e3837d3116a9328d96aec7e7ba5"
+    assert protocol_file.digest == "96a9a50de9e93a9e3ebac7155cab28ede6af269ecccd9c8c4e6aaa92da7c5345"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from prereg.report.figure_tables import figure_tables
 def provenance(analysis: str, arm: str = "model") -> Provenance:
     return Provenance(
         study="s", analysis=analysis, arm=arm, key="k", model="m", model_source="s", model_revision="r",
-        model_digest="d", store_digest="t", protocol_digest="p", facts_sha256="f", settings={}, libraries={},
+        model_digest="d", store_digest="t", protocol_digest="p", facts_sha256="f", settings={},
+        source_digest="s", libraries={},
         n_layers=4, d_model=2, n_prompts=2, n_subjects=2, n_training_prompts=4,
         update_sets={"both": [1, 2], "second": [2], "unmeasured": [2, 3]},
     )  # fmt: skip

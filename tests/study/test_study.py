@@ -186,3 +186,32 @@ def test_watchers_hear_each_answer(tmp_path: Path) -> None:
     watched = study.watched(heard.append)
     assert watched.verdict("H1") is watched.verdict("H1")
     assert [v.hypothesis for v in heard] == ["H1", "H1"]
+
+
+def test_evidence_of_another_arm_is_refused(tmp_path: Path) -> None:
+    """Files of one arm under another's name are recognised by what they say they are."""
+    study = make_project(tmp_path)
+    folder = tmp_path / "reports/sample/pythia-tiny/evidence"
+    for file in folder.glob("kernels.model*"):
+        text = file.read_bytes()
+        (folder / file.name.replace("kernels.model", "kernels.twin-3")).write_bytes(text)
+    opened = Study.open(study, model="pythia-tiny", options=options(tmp_path))
+    assert not opened.pipeline.present("kernels", "twin-3")
+
+
+def test_a_promise_changed_in_memory_is_not_answered(tmp_path: Path) -> None:
+    """A gate that swaps a hypothesis for an easier one gets an error."""
+    study = Study.open(make_project(tmp_path, effect=0.03), model="pythia-tiny", options=options(tmp_path))
+    easy = study.protocol.hypotheses["H1"].model_copy(update={"threshold": 0.0})
+    study.protocol.hypotheses["H1"] = easy
+    with pytest.raises(StudyError, match="changed in memory"):
+        study.verdict("H1")
+
+
+def test_an_analysis_nobody_provides_is_named_on_opening(tmp_path: Path) -> None:
+    """Not after minutes of measuring the others."""
+    folder = make_project(tmp_path)
+    protocol = folder / "protocol.toml"
+    protocol.write_text(protocol.read_text() + "\n[analyses.astrology]\nsigns = 12\n")
+    with pytest.raises(StudyError, match=r"\[analyses.astrology\]: no analysis is called that"):
+        Study.open(folder, model="pythia-tiny", options=options(tmp_path))

@@ -167,7 +167,7 @@ def _enough(rows: Sequence[Cloze], selection: Selection, prompts: Prompts) -> No
             raise ActivationsError(
                 f"only {len(subjects)} subjects are {name}, the protocol wants {prompts.minimum_subjects}; "
                 f"of {len(rows)} facts: {selection.counts}",
-                remedy="use a model that knows more of these facts, or a study with more of them",
+                remedy="use a model that knows more of these facts, more facts, or another share in [split]",
             )
 
 

@@ -40,7 +40,7 @@ from prereg.errors import AnalysisError
 from prereg.evidence import Evidence
 from prereg.workers import Arrays, Task, Workers
 
-__all__ = ["BandKernelSettings", "measure"]
+__all__ = ["BandKernelSettings", "fit_names", "measure"]
 
 
 def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,6 +84,11 @@ class BandKernelSettings(Settings):
         if len(self.penalties) < 3:
             raise ValueError("wanted at least three penalties: a shorter grid has no interior")
         return self
+
+
+def fit_names(settings: BandKernelSettings) -> frozenset[str]:
+    """Return the fits that `measure` makes under these settings: what a contrast may name."""
+    return frozenset(settings.bands)
 
 
 def measure(activations: Activations, settings: BandKernelSettings, workers: Workers) -> Evidence:

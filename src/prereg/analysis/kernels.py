@@ -55,7 +55,7 @@ from prereg.errors import AnalysisError
 from prereg.evidence import Check, Evidence
 from prereg.workers import Arrays, Task, Workers
 
-__all__ = ["KernelSettings", "measure"]
+__all__ = ["KernelSettings", "fit_names", "measure"]
 
 
 class KernelSettings(Settings):
@@ -118,6 +118,16 @@ class KernelSettings(Settings):
         if len(self.penalties) < 3:
             raise ValueError("wanted at least three penalties: a shorter grid has no interior")
         return self
+
+
+def fit_names(settings: KernelSettings, *, twin: bool = False) -> frozenset[str]:
+    """Return the fits that `measure` makes under these settings: what a contrast may name."""
+    p = settings.primary_order
+    names = {f"history_{k}" for k in (settings.joint_orders if twin else settings.orders)}
+    names |= {"running_sum", *(f"running_sum_history_{k}" for k in settings.joint_orders)}
+    if not twin:
+        names |= {f"{null}_history_{p}" for null in ("shuffled", "random", "running_sum_shuffled")}
+    return frozenset(names)
 
 
 def measure(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from prereg.activations.capture import (
@@ -71,7 +72,11 @@ class Capturing:
         # The model is asked every fact, to learn which it knows; its twins only what was selected.
         asked = range(len(rows)) if arm == "model" else chosen.index.tolist()
         store = self._store(loaded, asked, arm)
-        resid = store.stack("resid")[:, chosen.index] if arm == "model" else store.stack("resid")[:]
+        # An analysis sees the readout position, also of a store that holds all of them.
+        ends = (
+            store.offsets[1:] - 1 if self.protocol.capture.position == "all" else np.arange(store.n_prompts)
+        )
+        resid = store.stack("resid")[:, ends[chosen.index] if arm == "model" else ends]
         facts = [rows[i].fact for i in chosen.index]
         view = Activations(
             prompts=tuple(f.prompt_id for f in facts),

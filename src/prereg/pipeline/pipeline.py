@@ -8,7 +8,7 @@ import importlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from prereg.activations.models import identity, load_registry, presence, resolve, revision_of
-from prereg.errors import ModelError, StorageError, StudyError
+from prereg.errors import EvidenceError, ModelError, ProtocolError, StorageError, StudyError
 from prereg.evidence import Evidence, Provenance, digest_of, read_evidence, read_provenance, write_evidence
 from prereg.pipeline.options import RunOptions
 from prereg.protocol import ProtocolFile, plain
@@ -192,7 +192,16 @@ class Pipeline:
                 # Another process may have measured it while this one waited.
                 if not self.present(analysis, arm):
                     self._measure(analysis, arm)
-        return read_evidence(self.evidence_folder, name, key=self.key(analysis, arm))
+        evidence = read_evidence(self.evidence_folder, name, key=self.key(analysis, arm))
+        record = evidence.provenance
+        found = None if record is None else (record.study, record.model, record.analysis, record.arm)
+        wanted = (self.protocol.study.name, self.alias, analysis, arm)
+        if found != wanted:
+            raise EvidenceError(
+                f"{self.evidence_folder / name}: this is the evidence of {found}, not of {wanted}",
+                remedy="put back the file that belongs here, or remove it and run `prereg measure` again",
+            )
+        return evidence
 
     def capture(self, arm: str = "model") -> Captured:
         """Return one arm's activations, capturing them first where they are missing."""
@@ -212,14 +221,15 @@ class Pipeline:
 
     def _measure(self, analysis: str, arm: str) -> None:
         settings = self.settings(analysis)
+        self._check_terms(analysis, settings)
         captured = self.capturing.capture(arm)
         view, identity = captured.view, captured.loaded.identity
-        key = self.key(analysis, arm)
+        key, source = self.key(analysis, arm), _source_digest()
         workers = Workers(
             self.options.jobs,
             self.options.engine,
             self.options.progress(),
-            self.options.cache / "checkpoints" / key,
+            self.options.cache / "checkpoints" / digest_of([key, source, str(self.report_folder.resolve())]),
         )
         self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
         spec = ANALYSES[analysis]
@@ -238,6 +248,7 @@ class Pipeline:
             protocol_digest=self.protocol_file.digest,
             facts_sha256=self.protocol.facts.for_model(self.alias).sha256,
             settings=settings.model_dump(mode="json"),
+            source_digest=source,
             libraries=_versions(),
             n_layers=view.n_layers,
             d_model=int(view.resid.shape[2]),
@@ -252,6 +263,28 @@ class Pipeline:
         finished = Evidence(evidence.table, side, evidence.checks, provenance)
         write_evidence(finished, self.evidence_folder, _name(analysis, arm))
         workers.clear()
+
+    def _check_terms(self, analysis: str, settings: BaseModel) -> None:
+        """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others."""
+        spec = ANALYSES[analysis]
+        names = getattr(importlib.import_module(spec.module), "fit_names", None)
+        if names is None:
+            return
+        claims = {
+            **{f"controls.{n}": c for n, c in self.protocol.controls.items()},
+            **{f"hypotheses.{n}": h for n, h in self.protocol.hypotheses.items()},
+        }
+        for where, claim in claims.items():
+            terms = [t for c in claim.contrasts for t in c.terms if claim.evidence == analysis]
+            for term in terms:
+                lean = {"twin": True} if spec.lean_twin and term.arm != "model" else {}
+                known = names(settings, **lean)
+                if term.fit not in known:
+                    raise ProtocolError(
+                        f"{self.protocol_file.path}: {where}: {analysis} measures no fit {term.fit!r} on "
+                        f"{term.arm}; by its settings it measures {', '.join(sorted(known))}",
+                        remedy=f"correct the contrast, or the settings in [analyses.{analysis}]",
+                    )
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -291,3 +324,10 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[library] = version(library)
     return found
+
+
+@cache
+def _source_digest() -> str:
+    """Return the digest of the analyses' source: checkpoints of another version are not taken up."""
+    folder = Path(__file__).parents[1] / "analysis"
+    return digest_of({f.name: f.read_text("utf-8") for f in sorted(folder.glob("*.py"))})

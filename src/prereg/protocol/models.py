@@ -43,6 +43,11 @@ class World(Closed):
     path: Text
     sha256: Sha256
 
+    @field_validator("path")
+    @classmethod
+    def _inside(cls, path: str) -> str:
+        return _relative(path)
+
 
 class Facts(Closed):
     """``[facts]``: the file of facts, bound by digest; paths are relative to the project's root."""
@@ -50,6 +55,13 @@ class Facts(Closed):
     path: Text
     sha256: Sha256
     worlds: tuple[World, ...] = ()
+
+    @field_validator("worlds")
+    @classmethod
+    def _one_each(cls, worlds: tuple[World, ...]) -> tuple[World, ...]:
+        if len({world.model for world in worlds}) != len(worlds):
+            raise ValueError("a model can have one world only")
+        return worlds
 
     def for_model(self, alias: str) -> Facts | World:
         """Return the facts that the model called `alias` is asked."""

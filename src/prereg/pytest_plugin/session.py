@@ -27,8 +27,14 @@ class Accounting:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.records: list[dict[str, Any]] = []
+        self.gates: dict[str, list[dict[str, Any]]] = {}
+        """Node id of every gate that was run or skipped -> the verdicts it asked for."""
         self.broken: list[str] = []
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Every verdict that was asked for."""
+        return [record for asked in self.gates.values() for record in asked]
 
     def pytest_report_header(self) -> list[str]:
         """Name study, model, registration and sample before anything runs."""
@@ -54,7 +60,8 @@ class Accounting:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what the terminal and the exit code need."""
-        self.records.extend(getattr(report, "prereg", []))
+        if getattr(report, "prereg_gate", False):
+            self.gates.setdefault(report.nodeid, []).extend(getattr(report, "prereg", []))
         if report.failed and getattr(report, "prereg_word", None) not in ("refuted", "inconclusive"):
             self.broken.append(report.nodeid)
 
@@ -65,14 +72,25 @@ class Accounting:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """With ``--gate-exit=harness``, an answered gate is a success, whatever the answer."""
-        answered = exitstatus == pytest.ExitCode.TESTS_FAILED and self.records and not self.broken
-        if answered and self.config.getoption("gate_exit") == "harness":
+        """Let the exit code say what `--gate-exit` promises, from the verdicts themselves.
+
+        ``claims``: 0 only if every gate that was selected was asked and supported. ``harness``: a gate that was
+        answered is a success, whatever the answer; one that was not is a failure, as is a run cut short.
+        """
+        ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if not self.gates or exitstatus not in ended or self.config.option.collectonly:
+            return
+        harness = self.config.getoption("gate_exit") == "harness"
+        good = ("supported", "refuted", "inconclusive") if harness else ("supported",)
+        fine = all(asked and all(r["outcome"] in good for r in asked) for asked in self.gates.values())
+        if not fine:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        elif harness and not self.broken and not session.shouldfail and not session.shouldstop:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the verdict table, and write the tracked tables where every hypothesis was asked."""
-        if not self.records or self.config.get_verbosity() < -1:
+        if not self.gates or self.config.get_verbosity() < -1:
             return
         terminalreporter.section("verdicts", sep="=")
         studies = self.config.stash[STUDIES]
@@ -80,7 +98,7 @@ class Accounting:
             study = studies[key]
             asked = (study.protocol.study.name, study.pipeline.alias)
             mine = [record for record in self.records if (record["study"], record["model"]) == asked]
-            if mine:
+            if mine or not self.records:
                 _tell(terminalreporter, study, mine)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "pythia-tiny"
 
 ASKED = pytest.StashKey[list["Verdict"]]()
+PROMISES = pytest.StashKey[tuple[str, ...]]()
 STUDIES = pytest.StashKey[dict[tuple[Path, str], "Study"]]()
 _OPTIONS = pytest.StashKey["RunOptions"]()
 

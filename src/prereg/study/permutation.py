@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from prereg.errors import EvidenceError
@@ -15,7 +17,7 @@ __all__ = ["permutation_results"]
 
 
 def permutation_results(
-    promise: Permutation, evidence: Evidence, frame: Frame
+    promise: Permutation, evidence: Evidence, frame: Frame, update_sets: Mapping[str, Sequence[int]]
 ) -> tuple[PermutationResult, ...]:
     """Test the registered fit over each registered set of updates.
 
@@ -28,7 +30,7 @@ def permutation_results(
     EvidenceError
         If the draws were not measured, or not for every update.
     """
-    if "draws" not in evidence.side or evidence.provenance is None:
+    if "draws" not in evidence.side:
         raise EvidenceError(f"{frame.name}: no refitted draws were measured")
     columns = evidence.side["draws"].to_pydict()
     rows = np.array([fit == promise.null_fit for fit in columns["fit"]])
@@ -38,7 +40,7 @@ def permutation_results(
     r2 = 1.0 - np.asarray(columns["sse"])[rows] / np.asarray(columns["sst"])[rows]
     results = []
     for name in promise.updates:
-        at = evidence.provenance.update_sets[name]
+        at = update_sets[name]
         sst, sse = frame.at("sst", at), frame.at(f"sse.{promise.fit}", at)
         observed = float(np.mean(1.0 - sse.sum(axis=0) / sst.sum(axis=0)))
         inside = np.isin(update, at)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from prereg.errors import StudyError
+from prereg.errors import EvidenceError, StudyError
 from prereg.evidence import Evidence, read_provenance
 from prereg.inference import (
     BootstrapPlan,
@@ -17,8 +17,8 @@ from prereg.inference import (
     decide_conjunction,
     headline_intervals_many,
 )
-from prereg.pipeline import Pipeline, RunOptions, arms_of
-from prereg.protocol import Contrast, Control, Hypothesis, Protocol, ProtocolFile, read_protocol
+from prereg.pipeline import ANALYSES, Pipeline, RunOptions, arms_of
+from prereg.protocol import Control, Hypothesis, Protocol, ProtocolFile, digest, read_protocol
 from prereg.study.frames import Frame, contrast_table, frame_of
 from prereg.study.permutation import permutation_results
 from prereg.study.records import ClaimResult, ContrastRecord, PermutationResult, Verdict
@@ -57,10 +57,18 @@ class Study:
         ------
         ProtocolError
             If protocol.toml is missing or breaks its rules.
+        StudyError
+            If the protocol names an analysis that nobody provides.
         ModelError
             If the model isn't known.
         """
         protocol_file = read_protocol(folder)
+        for analysis in protocol_file.protocol.analyses:
+            if analysis not in ANALYSES:
+                raise StudyError(
+                    f"{protocol_file.path}: [analyses.{analysis}]: no analysis is called that",
+                    remedy=f"name one of {', '.join(ANALYSES)}",
+                )
         return cls(protocol_file.path.parent, protocol_file, Pipeline(protocol_file, model, options))
 
     def watched(self, watcher: Callable[[Verdict], None]) -> Study:
@@ -179,6 +187,10 @@ class Study:
 
     def _decide(self, name: str) -> Verdict:
         promise = self._hypothesis(name)
+        if digest(self.protocol) != self.protocol_file.digest:
+            raise StudyError(
+                f"{self.protocol_file.path}: the promise was changed in memory since it was read"
+            )
         result = self._claim(name, promise)
         controls = tuple(self._control(control) for control in promise.controls)
         permutations = self._permutations(promise)
@@ -224,7 +236,8 @@ class Study:
     def _claim(self, name: str, claim: Hypothesis | Control) -> ClaimResult:
         spec, level = self.protocol.inference, self._level(claim)
         frames = {arm: self._frame(claim.evidence, arm) for arm in claim.arms}
-        updates = [self._updates(claim.evidence, contrast) for contrast in claim.contrasts]
+        sets = self._update_sets(claim.evidence)
+        updates = [sets[contrast.updates] for contrast in claim.contrasts]
         requests = [
             contrast_table(contrast, frames, at)
             for contrast, at in zip(claim.contrasts, updates, strict=True)
@@ -264,18 +277,20 @@ class Study:
             ),
         )
 
-    def _updates(self, analysis: str, contrast: Contrast) -> tuple[int, ...]:
-        record = self.evidence(analysis, "model").provenance
-        if record is None:
-            raise StudyError(f"{analysis}: evidence without provenance")
-        return tuple(record.update_sets[contrast.updates])
+    def _update_sets(self, analysis: str) -> dict[str, tuple[int, ...]]:
+        """Return the protocol's sets for the depth that was measured: from the promise, not from the record."""
+        record = self.evidence(analysis).provenance
+        deepest = self._frame(analysis, "model").updates[-1]
+        if record is None or record.n_layers != deepest + 1:
+            raise EvidenceError(f"{analysis}: the deepest update measured is {deepest}, not the model's last")
+        return self.protocol.resolve_updates(record.n_layers)
 
     def _permutations(self, promise: Hypothesis) -> tuple[PermutationResult, ...]:
         if promise.permutation is None:
             return ()
         evidence = self.evidence(promise.evidence, "model")
         frame = self._frame(promise.evidence, "model")
-        return permutation_results(promise.permutation, evidence, frame)
+        return permutation_results(promise.permutation, evidence, frame, self._update_sets(promise.evidence))
 
 
 def _record(
