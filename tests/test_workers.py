@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import register_parallel_backend
+from joblib.parallel import BACKENDS, ThreadingBackend
 
 from prereg.errors import PreregError, StorageError
 from prereg.workers import Arrays, Task, Workers, write_atomically
+from tests.forbidden import forbidden
 
 
 def square(*, value: int, log: Path) -> Arrays:
@@ -90,10 +95,101 @@ def test_progress_hears_of_every_task_and_of_the_end(tmp_path: Path) -> None:
     assert failing.seen[-1] == "finished"
 
 
-def test_an_unknown_engine_is_named_with_a_known_one(tmp_path: Path) -> None:
-    """The remedy says what works."""
-    with pytest.raises(PreregError, match="no engine called 'abacus'"):
-        Workers(jobs=2, engine="abacus").map(tasks(square, tmp_path / "log"), "squares")
+@pytest.mark.parametrize("engine", ["abacus", "multiprocessing", "dask", ""])
+def test_an_engine_that_can_t_be_used_is_refused_before_anything_runs(tmp_path: Path, engine: str) -> None:
+    """Unknown, unfit or not set up: each is one error, and the remedy says what works."""
+    with pytest.raises(PreregError, match=f"engine '{engine}' can't be used") as caught:
+        Workers(jobs=2, engine=engine).map(tasks(square, tmp_path / "log"), "squares")
+    assert "--engine loky or --engine threading" in (caught.value.remedy or "")
+    assert not (tmp_path / "log").exists()
+
+
+def test_threads_and_a_registered_engine_give_the_same_numbers(tmp_path: Path) -> None:
+    """A package's own backend is an engine like any other."""
+    register_parallel_backend("ours", ThreadingBackend)
+    try:
+        for engine in ("threading", "ours"):
+            done = Workers(jobs=2, engine=engine).map(tasks(square, tmp_path / engine), "squares")
+            assert [int(v["square"][0]) for v in done.values()] == [0, 1, 4, 9, 16]
+    finally:
+        del BACKENDS["ours"]
+
+
+def speak_of_loky(*, value: int, log: Path) -> Arrays:
+    raise ValueError(f"loky, threading and multiprocessing are only words: {value}")
+
+
+@pytest.mark.parametrize("engine", ["loky", "threading"])
+def test_a_task_s_own_error_is_not_the_engine_s(tmp_path: Path, engine: str) -> None:
+    """A ValueError that names the engine, raised by a task, comes out as it is."""
+    with pytest.raises(ValueError, match="only words"):
+        Workers(jobs=2, engine=engine).map(tasks(speak_of_loky, tmp_path / "log"), "squares")
+
+
+def end_at_once(*, value: int, log: Path) -> Arrays:
+    os._exit(1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_worker_that_is_killed_is_an_error_in_words(tmp_path: Path) -> None:
+    """As when memory runs out: what to do stands in the remedy."""
+    with pytest.raises(PreregError, match="ended from outside") as caught:
+        Workers(jobs=2).map(tasks(end_at_once, tmp_path / "log"), "squares")
+    assert "--jobs" in (caught.value.remedy or "")
+
+
+def test_a_checkpoint_folder_that_may_not_be_read_is_a_storage_error(tmp_path: Path) -> None:
+    """It is told before the work, of which nothing could be kept."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with forbidden(kept), pytest.raises(StorageError, match="Permission denied"):
+        Workers(checkpoint=kept).map(tasks(square, tmp_path / "log"), "squares")
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_checkpoint_that_is_no_archive_of_arrays_is_computed_again(tmp_path: Path) -> None:
+    """Garbage in whatever form costs time, never the run."""
+    workers = Workers(checkpoint=tmp_path / "kept")
+    workers.map(tasks(square, tmp_path / "log", 3), "squares")
+    whole = (tmp_path / "kept" / "task-1.npz").read_bytes()
+    (tmp_path / "kept" / "task-0.npz").write_bytes(b"")
+    (tmp_path / "kept" / "task-1.npz").write_bytes(whole.replace(b"\x93NUMPY", b"\x93NUMPI"))
+    (tmp_path / "kept" / "task-2.npz").write_bytes(b"\x80\x04N.")
+    done = workers.map(tasks(square, tmp_path / "log", 3), "squares")
+    assert [int(v["square"][0]) for v in done.values()] == [0, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "choose another folder with --cache-dir / --report-dir"),
+        (errno.EPERM, "choose another folder"),
+        (errno.EROFS, "choose another folder"),
+        (errno.ENOTDIR, "something else is in its place"),
+        (errno.EISDIR, "something else is in its place"),
+        (errno.ENOENT, "check the path"),
+        (errno.EIO, "check the disk"),
+    ],
+)
+def test_the_remedy_fits_the_reason(tmp_path: Path, code: int, remedy: str) -> None:
+    """Free space is no help where a folder is read-only."""
+
+    def refuse(_: Path) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(StorageError) as caught:
+        write_atomically(tmp_path / "file", refuse)
+    assert (caught.value.remedy or "").startswith(remedy)
+
+
+def test_a_file_in_a_folder_s_place_is_named_as_such(tmp_path: Path) -> None:
+    """The system's own answer to a real case leads to the same remedy."""
+    (tmp_path / "reports").write_text("not a folder")
+    with pytest.raises(StorageError) as caught:
+        write_atomically(tmp_path / "reports" / "study" / "table.csv", lambda part: part.write_text("x"))
+    assert "something else is in its place" in (caught.value.remedy or "")
 
 
 def test_two_tasks_may_not_share_a_key(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ folder, so that an interrupted run redoes only what had not finished.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,11 +32,16 @@ __all__ = [
     "Task",
     "Workers",
     "available_cores",
+    "refused_by_disk",
+    "require_engine",
     "write_atomically",
 ]
 
 Arrays = Mapping[str, np.ndarray]
 """What a task returns: named arrays, never objects, so that a checkpoint needs no pickle."""
+
+ENGINES = ("loky", "threading")
+"""Engines that are always there."""
 
 
 class Progress(Protocol):
@@ -97,8 +102,9 @@ class Workers:
     jobs
         Worker processes; 1 runs in this process.
     engine
-        A joblib backend: ``loky`` (processes, the default), ``threading``, or one that a package
-        registered (``dask``, ``ray``).
+        A joblib backend that hands results over as they finish: ``loky`` (processes, the default),
+        ``threading``, or one that a package registered (``dask``, ``ray``). joblib's ``multiprocessing``
+        can't do that, so its finished work would be lost with an interrupted run: it is refused.
     progress
         Told of each finished task.
     checkpoint
@@ -123,8 +129,11 @@ class Workers:
         Raises
         ------
         PreregError
-            If two tasks share a key, or the engine is unknown.
+            If two tasks share a key, or the engine can't be used; whatever a task itself raises passes through.
+        StorageError
+            If the checkpoint folder can't be read or written.
         """
+        require_engine(self.engine, self.jobs)
         if len({task.key for task in tasks}) != len(tasks):
             raise PreregError(f"{label}: two tasks share a key")
         done: dict[str, Arrays] = {}
@@ -157,34 +166,41 @@ class Workers:
                 yield _call(task)
             return
         from joblib import Parallel, delayed, parallel_config
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        try:
-            # One BLAS thread a worker: two OpenMP threads on one core slow small products many times over.
-            options = {"inner_max_num_threads": 1} if self.engine == "loky" else {}
-            with parallel_config(self.engine, n_jobs=self.jobs, **options):
-                pool = Parallel(return_as="generator_unordered")
+        with parallel_config(self.engine, n_jobs=self.jobs, **self._engine_options()):
+            pool = Parallel(return_as="generator_unordered")
+            try:
                 yield from pool(delayed(_call_in_worker)(task, os.getpid()) for task in tasks)
-        except (KeyError, ValueError) as error:
-            if self.engine not in str(error):
-                raise
-            raise PreregError(
-                f"no engine called {self.engine!r} is known to joblib",
-                remedy="use --engine loky, or import the package that registers that backend",
-            ) from error
+            except TerminatedWorkerError as error:
+                raise PreregError(
+                    f"one of {self.jobs} worker processes was ended from outside; most often memory ran out",
+                    remedy="run the same command again, with fewer --jobs: finished work is kept",
+                ) from error
+
+    def _engine_options(self) -> dict[str, int]:
+        # One BLAS thread a worker: two OpenMP threads on one core slow small products many times over.
+        return {"inner_max_num_threads": 1} if self.engine == "loky" else {}
 
     def _file(self, key: str) -> Path | None:
         return None if self.checkpoint is None else self.checkpoint / f"{key}.npz"
 
     def _recall(self, key: str) -> Arrays | None:
         file = self._file(key)
-        if file is None or not file.exists():
+        if file is None:
             return None
         try:
             with file.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-            # A checkpoint is only a saving: one that can't be read is worth nothing and is computed again.
-            file.unlink(missing_ok=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            # Where nothing can be read nothing can be kept either: better told now than after an hour's work.
+            raise refused_by_disk(file, error, "can't be read") from error
+        except Exception:
+            # A checkpoint is only a saving: one that is damaged, in whatever way, is computed again.
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
             return None
 
     def _keep(self, key: str, result: Arrays) -> None:
@@ -194,11 +210,68 @@ class Workers:
         write_atomically(file, lambda part: np.savez(part, allow_pickle=False, **result))
 
 
+def require_engine(engine: str, jobs: int) -> None:
+    """Refuse an engine before anything is run: no hour is lost, and no error of a task is taken for the engine's.
+
+    Raises
+    ------
+    PreregError
+        If joblib doesn't know it, it isn't set up, or it can't hand results over as they finish.
+    """
+    if engine in ENGINES:
+        return
+    from joblib import Parallel, parallel_config
+    from joblib.parallel import BACKENDS
+
+    try:
+        with parallel_config(engine, n_jobs=jobs):
+            Parallel(return_as="generator_unordered")
+    except Exception as error:  # a backend that a package registered raises what it likes
+        said = (str(error).strip() or repr(error)).splitlines()[0]
+        known = sorted({*ENGINES, *BACKENDS} - {"multiprocessing", "sequential", engine})
+        raise PreregError(
+            f"the engine {engine!r} can't be used: {said}",
+            remedy=f"use --engine {' or --engine '.join(known)}, or import the package that registers another",
+        ) from error
+
+
 def available_cores() -> int:
     """Return how many cores this process may use; not every platform tells more than how many there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_IN_THE_WAY = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+_NO_SUCH = (errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
+
+
+def refused_by_disk(path: Path, error: OSError, what: str) -> StorageError:
+    """Return the error that says which path, what of it, why, and the remedy for that reason.
+
+    Parameters
+    ----------
+    path
+        What was to be read or written.
+    error
+        What the system answered.
+    what
+        What is wrong with `path` in words, as in "can't be written".
+    """
+    elsewhere = "choose another folder with --cache-dir / --report-dir"
+    if error.errno in _FULL:
+        remedy = f"free some space, or {elsewhere}"
+    elif error.errno in _DENIED:
+        remedy = f"{elsewhere}, or have its permissions changed"
+    elif error.errno in _IN_THE_WAY:
+        remedy = f"something else is in its place: move that away, or {elsewhere}"
+    elif error.errno in _NO_SUCH:
+        remedy = f"check the path, or {elsewhere}"
+    else:
+        remedy = f"check the disk, or {elsewhere}"
+    return StorageError(f"{path} {what}: {error.strerror or error}", remedy=remedy)
 
 
 def write_atomically(file: Path, write: Callable[[Path], object]) -> None:
@@ -219,10 +292,7 @@ def write_atomically(file: Path, write: Callable[[Path], object]) -> None:
             os.fsync(handle.fileno())
         part.replace(file)
     except OSError as error:
-        raise StorageError(
-            f"could not write {file}: {error.strerror or error}",
-            remedy="free some space or choose another folder with --cache-dir / --report-dir",
-        ) from error
+        raise refused_by_disk(file, error, "can't be written") from error
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)

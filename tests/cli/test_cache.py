@@ -9,6 +9,7 @@ import pytest
 
 from tests.activations.store.conftest import Bench, bench  # noqa: F401 (a fixture)
 from tests.cli.conftest import Run
+from tests.forbidden import forbidden
 
 CACHE = "--cache-dir"
 
@@ -108,3 +109,55 @@ def test_prune_deletes_an_unfinished_store(bench: Bench, cache: str, run: Run) -
     assert listed(run, cache)[0]["complete"] is False
     assert run("cache", "prune", "--yes", CACHE, cache).exit_code == 0
     assert not bench.folder.exists()
+
+
+@pytest.mark.parametrize("command", ["list", "verify", "prune"])
+def test_options_before_the_command_s_name_mean_the_same(
+    bench: Bench,  # noqa: F811
+    cache: str,
+    run: Run,
+    command: str,
+) -> None:
+    """`prereg cache --json list` is `prereg cache list --json`."""
+    after = run("cache", command, CACHE, cache, "--json")
+    assert json.loads(after.stdout)
+    for before in (
+        run("cache", CACHE, cache, "--json", command),
+        run("cache", "--json", command, CACHE, cache),
+        run("cache", CACHE, cache, command, "--json"),
+    ):
+        assert (before.exit_code, before.stdout) == (after.exit_code, after.stdout)
+    assert bench.manifest.key
+
+
+@pytest.mark.parametrize("inside", ["", "stores", "models", "checkpoints"])
+def test_a_cache_that_may_not_be_read_is_an_error_in_words(tmp_path: Path, run: Run, inside: str) -> None:
+    """Exit code 2, what is forbidden, and what to do."""
+    cache = tmp_path / "cache"
+    (cache / inside).mkdir(parents=True)
+    with forbidden(cache / inside):
+        found = run("cache", CACHE, str(cache))
+    assert found.exit_code == 2
+    assert "Permission denied" in found.stderr
+    assert "next: " in found.stderr
+
+
+def test_a_file_that_nobody_thought_of_is_an_error_in_words(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever the system refuses, the user reads which path and why."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "secret"))
+
+    monkeypatch.setattr("prereg.cli.cache.cache_folder", refuse)
+    found = run("cache", "list", "--json")
+    assert found.exit_code == 2
+    assert json.loads(found.stdout)["error"]["kind"] == "StorageError"
+    assert "secret can't be used: Permission denied" in found.stderr
+
+
+def test_a_home_that_nobody_has_is_an_error_in_words(run: Run) -> None:
+    """`~` of a user that there isn't."""
+    found = run("cache", CACHE, "~no-such-user-here/cache")
+    assert (found.exit_code, "without ~" in found.stderr) == (2, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prereg.cli.options import project_root, run_options, study_folder
-from prereg.errors import StudyError
+from prereg.errors import PreregError, StudyError
 
 
 def study(root: Path, name: str) -> Path:
@@ -93,3 +93,9 @@ def test_options_reach_the_run(tmp_path: Path) -> None:
     assert (options.cache, options.reports, options.device) == (tmp_path / "c", tmp_path / "r", "cuda")
     assert (options.offline, options.engine, options.jobs) == (True, "threading", 3)
     assert run_options(tmp_path, cache_dir=None).jobs >= 1
+
+
+def test_an_engine_that_can_t_be_used_is_refused_at_the_start(tmp_path: Path) -> None:
+    """Not after a capture of minutes."""
+    with pytest.raises(PreregError, match="engine 'multiprocessing' can't be used"):
+        run_options(tmp_path, cache_dir=tmp_path, engine="multiprocessing", jobs=2)

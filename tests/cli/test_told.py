@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -109,3 +111,58 @@ def test_a_reader_that_left_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_sizes_read_well(n_bytes: int, text: str) -> None:
     """Decimal units, as disks are sold."""
     assert size(n_bytes) == text
+
+
+STARTED = f"{sys.executable} -c 'from prereg.cli import main; main()'"
+
+
+def shell(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line, in which `prereg` is this one, through a shell that redirects."""
+    line = f'prereg() {{ {STARTED} "$@"; }}; {command}'
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, env=env)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["models", "models --json", "cache --json", "verdicts nowhere --json", "--help", "models --help"],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_behind_standard_output_is_one_line_and_exit_2(command: str) -> None:
+    """Result, error or help: no traceback, and no word of the interpreter's own."""
+    found = shell(f"prereg {command} >/dev/full")
+    assert found.returncode == 2
+    assert found.stderr.startswith("error: ")
+    assert "Traceback" not in found.stderr
+    assert "Exception ignored" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["models", "models --json", "verdicts nowhere --json", "verdicts nowhere"]
+)
+def test_a_closed_standard_output_is_an_error_in_words(command: str) -> None:
+    """There is nobody to tell the result; standard error says so."""
+    found = shell(f"prereg {command} >&-")
+    assert found.returncode == 2
+    assert found.stderr.startswith("error: ")
+    assert "Traceback" not in found.stderr
+
+
+def test_a_closed_standard_error_leaves_standard_output_alone() -> None:
+    """The JSON document stays one document."""
+    found = shell("prereg verdicts nowhere --json 2>&-")
+    assert found.returncode == 2
+    assert json.loads(found.stdout)["error"]["kind"] == "StudyError"
+
+
+@pytest.mark.parametrize("command", ["models", "models --json", "--help"])
+def test_a_pipe_whose_reader_left_is_quiet(command: str) -> None:
+    """`prereg ... | true`."""
+    found = shell(f"prereg {command} | true")
+    assert found.stderr == ""
+
+
+def test_json_is_written_in_any_encoding() -> None:
+    """Letters that the stream lacks are escaped, and the document means the same."""
+    found = shell("prereg verdicts n\u00f6where --json", PYTHONIOENCODING="ascii")
+    assert "n\u00f6where" in json.loads(found.stdout)["error"]["message"]

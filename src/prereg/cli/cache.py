@@ -40,6 +40,12 @@ def _cache(context: typer.Context, cache_dir: CacheDir = None, json: Json = Fals
     """  # noqa: D301 (backslash-b keeps lines as they are)
     if context.invoked_subcommand is None:
         list_(cache_dir, json)
+        return
+    # Given before the command's name they mean what they mean after it.
+    given = {"cache_dir": cache_dir, "json": json or None}
+    context.default_map = {
+        context.invoked_subcommand: {name: value for name, value in given.items() if value is not None}
+    }
 
 
 @cache_app.command("list", short_help="List stores and models.")
@@ -171,8 +177,15 @@ def _models(cache: Path) -> list[ModelRow]:
 
 
 def _leftovers(cache: Path) -> list[Path]:
+    from prereg.workers import refused_by_disk
+
     folder = cache / "checkpoints"
-    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise refused_by_disk(folder, error, "can't be read") from error
 
 
 def _one(cache: Path, key: str) -> StoreInfo:
@@ -214,14 +227,16 @@ def _check_model(row: ModelRow, cache: Path) -> dict[str, Any]:
 def _bytes_below(folder: Path) -> int:
     from prereg.activations.models.progress import size_on_disk
 
-    return size_on_disk(folder) if folder.exists() else 0
+    return size_on_disk(folder)
 
 
 def _delete(folder: Path) -> None:
+    from prereg.workers import refused_by_disk
+
     try:
         shutil.rmtree(folder)
     except OSError as error:
-        raise StorageError(f"{folder} can't be removed: {error.strerror or error}") from error
+        raise refused_by_disk(folder, error, "can't be removed") from error
 
 
 def _store_record(store: StoreInfo) -> dict[str, Any]:

@@ -9,9 +9,8 @@ import typer
 from prereg.cli.cache import cache_app
 from prereg.cli.models import models
 from prereg.cli.stages import capture, measure
-from prereg.cli.told import INTERRUPTED, INTERRUPTED_LINE
+from prereg.cli.told import told, whole_or_error
 from prereg.cli.verdicts import verdicts
-from prereg.console import write
 
 __all__ = ["app", "main"]
 
@@ -60,8 +59,8 @@ app.add_typer(cache_app, name="cache", short_help="Show, check and clear the cac
 def main() -> None:
     """Run the command line; the entry point of the `prereg` script."""
     try:
-        app()
-    except KeyboardInterrupt:
-        # Ctrl-C before or after a command's own body.
-        write(INTERRUPTED_LINE, sys.stderr)
-        sys.exit(INTERRUPTED)
+        # Help and usage are written outside of any command's body.
+        with told(as_json=False), whole_or_error():
+            app()
+    except typer.Exit as end:
+        sys.exit(end.exit_code)

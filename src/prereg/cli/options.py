@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from prereg.errors import StudyError
+from prereg.errors import StorageError, StudyError
 
 if TYPE_CHECKING:
     from prereg.pipeline import RunOptions
@@ -159,10 +159,19 @@ def _short(folder: Path) -> Path:
 
 
 def cache_folder(named: Path | None) -> Path:
-    """Return the folder for models and stores."""
+    """Return the folder for models and stores.
+
+    Raises
+    ------
+    StorageError
+        If it begins with the home of a user that there isn't.
+    """
     from prereg.pipeline import default_cache
 
-    return default_cache() if named is None else named.expanduser()
+    try:
+        return default_cache() if named is None else named.expanduser()
+    except RuntimeError as error:
+        raise StorageError(f"the cache folder: {error}", remedy="write its path out, without ~") from error
 
 
 def run_options(
@@ -176,11 +185,19 @@ def run_options(
     engine: str = "loky",
     jobs: int | None = None,
 ) -> RunOptions:
-    """Return what a pipeline needs to know of a run, with progress on standard error."""
+    """Return what a pipeline needs to know of a run, with progress on standard error.
+
+    Raises
+    ------
+    PreregError
+        If the engine can't be used: better told now than after the capture.
+    """
     from prereg.console import Board
     from prereg.pipeline import RunOptions
-    from prereg.workers import available_cores
+    from prereg.workers import available_cores, require_engine
 
+    jobs = available_cores() if jobs is None else jobs
+    require_engine(engine, jobs)
     board = Board(sys.stderr)
     return RunOptions(
         root=root,
@@ -190,7 +207,7 @@ def run_options(
         dtype=dtype,
         offline=offline,
         engine=engine,
-        jobs=available_cores() if jobs is None else jobs,
+        jobs=jobs,
         progress=board.bar,
         say=lambda line: board.say(f"prereg: {line}"),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -47,17 +49,34 @@ def told(as_json: bool) -> Iterator[None]:
     try:
         yield
     except PreregError as error:
-        if as_json:
-            told_error = {"kind": type(error).__name__, "message": error.message, "remedy": error.remedy}
-            with whole_or_error():
-                _out(json.dumps({"error": told_error}, indent=2, ensure_ascii=False) + "\n")
-        write(f"error: {error.message}\n", sys.stderr)
-        if error.remedy is not None:
-            write(f"next: {error.remedy}\n", sys.stderr)
+        _tell(error, as_json)
+        raise typer.Exit(ERROR) from error
+    except OSError as error:
+        # Every stage words what it expects of the disk; this is the file that nobody thought of.
+        _tell(_refused(error), as_json)
         raise typer.Exit(ERROR) from error
     except KeyboardInterrupt as error:
         write("\n" + INTERRUPTED_LINE, sys.stderr)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def _tell(error: PreregError, as_json: bool) -> None:
+    if as_json:
+        told_error = {"kind": type(error).__name__, "message": error.message, "remedy": error.remedy}
+        # Where standard output itself is the trouble, standard error still says so.
+        with contextlib.suppress(PreregError), whole_or_error():
+            _out(_document({"error": told_error}))
+    write(f"error: {error.message}\n", sys.stderr)
+    if error.remedy is not None:
+        write(f"next: {error.remedy}\n", sys.stderr)
+
+
+def _refused(error: OSError) -> PreregError:
+    from prereg.workers import refused_by_disk
+
+    if isinstance(error.filename, str):
+        return refused_by_disk(Path(error.filename), error, "can't be used")
+    return PreregError(f"the system refused: {error.strerror or error}")
 
 
 @contextlib.contextmanager
@@ -69,17 +88,36 @@ def whole_or_error() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # The interpreter flushes standard output once more at its end: give it somewhere to go.
+        _abandon_output()
+    except OSError as error:
+        _abandon_output()
+        raise PreregError(
+            f"the result could not be written: {error.strerror or error}",
+            remedy="give standard output somewhere to go, and run the same command again",
+        ) from error
+
+
+def _abandon_output() -> None:
+    # The interpreter flushes standard output once more at its end: give it somewhere to go.
+    if sys.stdout is not None:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        raise PreregError(f"the result could not be written: {error.strerror or error}") from error
 
 
 def result(value: Any) -> None:
     """Write a machine's answer: one JSON document."""
     with whole_or_error():
-        _out(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        _out(_document(value))
+
+
+def _document(value: Any) -> str:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        # The same document in letters that every encoding has.
+        return json.dumps(value, indent=2, allow_nan=False) + "\n"
+    return text
 
 
 def show(what: RenderableType) -> None:
@@ -103,5 +141,7 @@ def size(n_bytes: int) -> str:
 
 
 def _out(text: str) -> None:
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
     sys.stdout.write(text)
     sys.stdout.flush()

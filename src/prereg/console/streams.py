@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ def wants_color(stream: TextIO | None) -> bool:
     return not plain(stream) and not os.environ.get("NO_COLOR")
 
 
-def write(text: str, stream: TextIO | None = None) -> None:
-    """Write `text` to `stream` (standard output if None), whatever its encoding, open or closed."""
-    quiet = QuietStream(sys.stdout if stream is None else stream)
+def write(text: str, stream: TextIO | None) -> None:
+    """Write `text` to `stream`, whatever its encoding, open or closed; None is a stream that was never open."""
+    quiet = QuietStream(stream)
     quiet.write(text)
     quiet.flush()
 

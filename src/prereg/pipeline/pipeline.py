@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from prereg.activations.models import identity, load_registry, presence, resolve, revision_of
-from prereg.errors import EvidenceError, ModelError, ProtocolError, StorageError, StudyError
+from prereg.errors import EvidenceError, ModelError, ProtocolError, StudyError
 from prereg.evidence import Evidence, Provenance, digest_of, read_evidence, read_provenance, write_evidence
 from prereg.pipeline.options import RunOptions
 from prereg.protocol import ProtocolFile, plain
-from prereg.workers import Workers
+from prereg.workers import Workers, refused_by_disk
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -300,10 +300,7 @@ class Pipeline:
                 self.options.say(f"another run is at work on {self.alias}: waiting for it")
                 lock.acquire()
         except OSError as error:
-            raise StorageError(
-                f"{folder}: can't be written: {error.strerror or error}",
-                remedy="choose another folder with --cache-dir",
-            ) from error
+            raise refused_by_disk(folder, error, "can't be written") from error
         try:
             # Libraries' own deprecations are not the study's: they must not end an hour of capture, as they would
             # in a project whose tests turn warnings into errors.

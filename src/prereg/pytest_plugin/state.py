@@ -26,11 +26,12 @@ def run_options(config: pytest.Config) -> RunOptions:
     """Return how this session runs, read from its options once."""
     if _OPTIONS not in config.stash:
         from prereg.pipeline import RunOptions, default_cache
-        from prereg.workers import available_cores
+        from prereg.workers import available_cores, require_engine
 
         jobs = available_cores() if config.getoption("jobs") is None else config.getoption("jobs")
         if jobs < 1:
             raise pytest.UsageError("--jobs must be at least 1")
+        require_engine(config.getoption("engine"), jobs)
         reports, cache = config.getoption("report_dir"), config.getoption("cache_dir")
         config.stash[_OPTIONS] = RunOptions(
             root=config.rootpath,

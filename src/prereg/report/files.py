@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prereg.errors import StorageError
-
 __all__ = ["Cell", "csv_bytes", "json_bytes", "put"]
 
 Cell = str | int | float | bool | None
@@ -57,7 +55,7 @@ def put(file: Path, content: bytes) -> None:
     StorageError
         If the folder can't be made or the file not written.
     """
-    from prereg.workers import write_atomically
+    from prereg.workers import refused_by_disk, write_atomically
 
     try:
         if file.read_bytes() == content:
@@ -65,10 +63,7 @@ def put(file: Path, content: bytes) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise StorageError(
-            f"{file} can't be read: {error.strerror or error}",
-            remedy="remove it, or choose another folder with --report-dir",
-        ) from error
+        raise refused_by_disk(file, error, "can't be read") from error
     write_atomically(file, lambda part: part.write_bytes(content))
 
 

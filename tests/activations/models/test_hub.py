@@ -243,7 +243,7 @@ def test_a_damaged_lock_is_not_a_free_choice(
     hub.publish(REPO, checkpoints["gpt2"])
     cache.mkdir()
     (cache / "revisions.json").write_text("{")
-    with pytest.raises(Exception, match=r"revisions\.json can't be read"):
+    with pytest.raises(Exception, match=r"revisions\.json is not JSON"):
         ensure(entry(), cache, offline=False, progress=None)
 
 

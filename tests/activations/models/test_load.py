@@ -18,6 +18,7 @@ from prereg.activations.models import (
     load_twin,
     resolve,
 )
+from prereg.activations.models.devices import require_device, working_devices
 from prereg.activations.models.folder import read_config
 from prereg.errors import ModelError
 from tests.tiny_models import FAMILIES
@@ -132,34 +133,195 @@ def test_another_shape_than_promised_is_refused(
         load(have("gpt2", **promise))
 
 
-def test_missing_weights_are_not_drawn_at_random(
-    checkpoints: dict[str, Path], tmp_path: Path, cache: Path
-) -> None:
-    """Transformers fills what the file lacks with random numbers: refused, by name."""
+@pytest.fixture
+def copy(checkpoints: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """Copy a tiny checkpoint that a test may spoil."""
+    return lambda family: shutil.copytree(checkpoints[family], tmp_path / "copy")
+
+
+@pytest.fixture
+def refusal(cache: Path, tmp_path: Path) -> Callable[[Path], ModelError]:
+    """Load a folder and return the error, which must say what to do."""
+
+    def fail(folder: Path, loading: Callable[[LocalModel], object] = load) -> ModelError:
+        entry = resolve(str(folder), registry=load_registry(), root=tmp_path)
+        with pytest.raises(ModelError) as caught:
+            loading(ensure(entry, cache, offline=True, progress=None))
+        assert caught.value.remedy
+        return caught.value
+
+    return fail
+
+
+def edit_config(folder: Path, **changes: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def edit_weights(folder: Path, edit: Callable[[dict[str, torch.Tensor]], object]) -> None:
     from safetensors.torch import load_file, save_file
 
-    folder = shutil.copytree(checkpoints["llama"], tmp_path / "hole")
     weights = load_file(folder / "model.safetensors")
-    weights.pop("model.layers.1.mlp.up_proj.weight")
+    edit(weights)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_missing_weights_are_not_drawn_at_random(
+    copy: Callable[[str], Path], refusal: Callable[[Path], ModelError]
+) -> None:
+    """Transformers fills what the file lacks with random numbers: refused, by name."""
+    folder = copy("llama")
+    edit_weights(folder, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"))
+    assert "no weights for model.layers.1.mlp.up_proj" in refusal(folder).message
+
+
+@pytest.mark.parametrize(
+    ("family", "depth"),
+    [("gpt_neox", "num_hidden_layers"), ("gpt2", "n_layer"), ("llama", "num_hidden_layers")],
+)
+def test_a_config_of_fewer_layers_than_the_weights_is_refused(
+    family: str, depth: str, copy: Callable[[str], Path], refusal: Callable[[Path], ModelError]
+) -> None:
+    """Transformers drops what the config has no place for: another model, which nobody asked for."""
+    folder = copy(family)
+    edit_config(folder, **{depth: 2}, layer_types=None)
+    message = refusal(folder).message
+    assert "no place for" in message
+    assert ".2." in message
+    assert "more: they would be dropped" in message
+
+
+def test_a_weight_without_a_place_is_refused(
+    copy: Callable[[str], Path], refusal: Callable[[Path], ModelError]
+) -> None:
+    """One bias too many is enough."""
+    folder = copy("llama")
+    edit_weights(folder, lambda w: w.update({"model.layers.0.self_attn.q_proj.bias": torch.zeros(32)}))
+    assert "no place for model.layers.0.self_attn.q_proj.bias" in refusal(folder).message
+
+
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        ("gpt2", ["transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"]),
+        (
+            "gpt_neox",
+            [
+                "gpt_neox.layers.0.attention.bias",
+                "gpt_neox.layers.0.attention.masked_bias",
+                "gpt_neox.layers.0.attention.rotary_emb.inv_freq",
+            ],
+        ),
+        ("llama", ["model.layers.0.self_attn.rotary_emb.inv_freq"]),
+    ],
+)
+def test_buffers_that_older_versions_saved_do_no_harm(
+    family: str, names: list[str], copy: Callable[[str], Path], cache: Path, tmp_path: Path
+) -> None:
+    """Published checkpoints carry masks and frequencies that are computed today."""
+    folder = copy(family)
+    edit_weights(folder, lambda weights: weights.update({name: torch.ones(1) for name in names}))
     entry = resolve(str(folder), registry=load_registry(), root=tmp_path)
-    with pytest.raises(ModelError, match=r"no weights for model\.layers\.1\.mlp\.up_proj"):
-        load(ensure(entry, cache, offline=True, progress=None))
+    assert load(ensure(entry, cache, offline=True, progress=None)).n_layers == 3
 
 
 def test_weights_that_are_not_finite_are_refused(
-    checkpoints: dict[str, Path], tmp_path: Path, cache: Path
+    copy: Callable[[str], Path], refusal: Callable[[Path], ModelError]
 ) -> None:
     """A NaN among the weights is named at loading, not met later as a strange result."""
-    from safetensors.torch import load_file, save_file
+    folder = copy("llama")
+    edit_weights(folder, lambda weights: weights["model.norm.weight"].fill_(float("nan")))
+    assert "not finite in model.norm.weight" in refusal(folder).message
 
-    folder = shutil.copytree(checkpoints["llama"], tmp_path / "nan")
-    weights = load_file(folder / "model.safetensors")
-    weights["model.norm.weight"][0] = float("nan")
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    entry = resolve(str(folder), registry=load_registry(), root=tmp_path)
-    with pytest.raises(ModelError, match=r"not finite in model\.norm\.weight"):
-        load(ensure(entry, cache, offline=True, progress=None))
+
+@pytest.mark.parametrize("harm", ["empty", "cut", "garbled", "grown"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+)
+def test_a_damaged_file_is_named_with_what_to_do(
+    harm: str, name: str, copy: Callable[[str], Path], refusal: Callable[[Path], ModelError]
+) -> None:
+    """Whatever a library would raise, the user reads which file and where to get it."""
+    folder = copy("gpt2")
+    content = (folder / name).read_bytes()
+    harmed = {
+        "empty": b"",
+        "cut": content[: len(content) // 2],
+        "garbled": bytes(byte ^ 0x5A for byte in content),
+        "grown": content + b"}x",
+    }
+    (folder / name).write_bytes(harmed[harm])
+    error = refusal(folder)
+    assert f"{name} is damaged" in error.message
+    assert name in (error.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "[]"),
+        ("config.json", "{}"),
+        ("config.json", '{"model_type": "no-such-architecture"}'),
+        ("config.json", '{"model_type": "gpt2", "n_embd": "wide"}'),
+        ("config.json", '{"model_type": "gpt2", "n_head": 7}'),
+        ("config.json", '{"model_type": ["gpt2"]}'),
+        ("tokenizer.json", "{}"),
+        ("tokenizer.json", '{"model": {"type": "BPE", "vocab": 3}}'),
+        ("tokenizer_config.json", "[]"),
+    ],
+)
+@pytest.mark.parametrize("loading", [load, lambda local: load_twin(local, 0)])
+def test_json_that_says_nonsense_is_an_error_in_words(
+    name: str,
+    content: str,
+    loading: Callable[[LocalModel], object],
+    copy: Callable[[str], Path],
+    refusal: Callable[..., ModelError],
+) -> None:
+    """What parses but means nothing is a ModelError too, for the model and for its twins."""
+    folder = copy("gpt2")
+    (folder / name).write_text(content)
+    assert "copy" in refusal(folder, loading).message
+
+
+def test_an_unknown_architecture_is_named(
+    copy: Callable[[str], Path], refusal: Callable[[Path], ModelError]
+) -> None:
+    """By what its config calls it."""
+    folder = copy("gpt2")
+    edit_config(folder, model_type="mamba-nine")
+    assert "model_type 'mamba-nine'" in refusal(folder).message
+
+
+@pytest.mark.parametrize("device", ["nonsense", "", "cuda:99", "mps:7", "meta", "cpu:3"])
+@pytest.mark.parametrize("loading", [load, lambda local, **keys: load_twin(local, 0, **keys)])
+def test_a_device_that_is_not_here_is_refused_before_loading(
+    device: str,
+    loading: Callable[..., object],
+    have: Callable[..., LocalModel],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names those that are; no file is read for it."""
+    local = have("gpt2")
+
+    def refuse(_: LocalModel) -> None:
+        raise AssertionError("the files were read")
+
+    monkeypatch.setattr(LocalModel, "verify", refuse)
+    with pytest.raises(ModelError, match="there is cpu") as caught:
+        loading(local, device=device)
+    assert "--device cpu" in (caught.value.remedy or "")
+
+
+def test_an_accelerator_that_is_here_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its kind, or by number where there are several."""
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    assert working_devices() == ("cpu", "cuda", "cuda:0", "cuda:1")
+    for name in ("cpu", "cpu:0", "cuda", "cuda:1"):
+        require_device(name)
+    with pytest.raises(ModelError, match="no device 'cuda:2'"):
+        require_device("cuda:2")
 
 
 def test_a_file_changed_since_it_was_fetched_is_not_loaded(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from prereg.activations.models import load_registry, pin, resolve, revision_of
+from prereg.activations.models import ModelEntry, load_registry, pin, resolve, revision_of
 from prereg.activations.models.entries import FolderSource, HubSource, WheelSource
-from prereg.errors import ModelError
+from prereg.errors import ModelError, StorageError
+from tests.forbidden import forbidden
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,13 +90,77 @@ def test_a_folder_beside_the_project_is_found(tmp_path: Path) -> None:
     entry = resolve("weights/mine", registry=load_registry(), root=tmp_path)
     assert isinstance(entry.source, FolderSource)
     assert entry.source.folder == tmp_path / "weights" / "mine"
-    assert entry.alias == "mine"
+    assert (entry.alias, entry.slug[:13]) == ("./weights/mine", "weights-mine-")
+    assert resolve(entry.alias, registry=load_registry(), root=tmp_path).alias == entry.alias
 
 
 def test_an_absolute_path_is_not_told_to_others(tmp_path: Path) -> None:
     """A record that is published names the folder, not where it lies on this machine."""
     entry = resolve(str(tmp_path), registry=load_registry(), root=tmp_path)
     assert str(entry.source) == f"folder:{tmp_path.name}"
+    assert "/" not in entry.alias
+    assert entry.alias.startswith(f"{tmp_path.name}@")
+
+
+def test_paths_of_one_name_are_models_of_their_own(tmp_path: Path) -> None:
+    """Inside the project or not, a folder or a file: no two share an alias or a folder of reports."""
+    root = tmp_path / "project"
+    places = [root / "a/mine", root / "b/mine", tmp_path / "c/mine", tmp_path / "d/mine", root / "a-mine"]
+    for place in places:
+        place.mkdir(parents=True)
+    (root / "e").mkdir()
+    (root / "e/mine.gguf").touch()
+    entries = [resolve(str(p), registry=load_registry(), root=root) for p in [*places, root / "e/mine.gguf"]]
+    assert len({entry.alias for entry in entries}) == len({entry.slug for entry in entries}) == 6
+
+
+@pytest.mark.parametrize(
+    "where", ["project/copies/pythia-tiny", "elsewhere/pythia-tiny", "project/pythia-tiny"]
+)
+def test_a_folder_can_not_take_a_registered_model_s_name(where: str, tmp_path: Path) -> None:
+    """Facts and reports go by alias: a folder called like a model gets neither."""
+    registry, root = load_registry(), tmp_path / "project"
+    root.mkdir()
+    (tmp_path / where).mkdir(parents=True)
+    entry = resolve(str(tmp_path / where), registry=registry, root=root)
+    assert entry.alias not in registry.aliases
+    assert entry.slug not in {known.slug for known in registry.entries}
+
+
+def test_a_registered_model_s_own_folder_is_that_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed as a path from anywhere, it is the entry with all its promises."""
+    own = tmp_path / "fixtures" / "pythia-tiny"
+    own.mkdir(parents=True)
+    monkeypatch.chdir(own.parent)
+    registry = load_registry()
+    wanted = resolve("pythia-tiny", registry=registry, root=tmp_path)
+    for name in ("fixtures/pythia-tiny", str(own), "./pythia-tiny"):
+        assert resolve(name, registry=registry, root=tmp_path) == wanted
+
+
+def test_a_hub_id_s_reports_are_no_other_model_s() -> None:
+    """Ids that differ only in what a file's name can't hold have folders of their own."""
+    names = ("pythia/tiny", "pythia-tiny", "a/b-c", "a/b@c", "a-b/c")
+    slugs = {ModelEntry(alias=n, source=HubSource(repo="a/b")).slug for n in names}
+    assert len(slugs) == len(names)
+    assert "pythia-tiny" in slugs
+
+
+def test_a_path_that_may_not_be_looked_at_is_a_storage_error(tmp_path: Path) -> None:
+    """Neither absent nor a traceback."""
+    (tmp_path / "private" / "model").mkdir(parents=True)
+    with forbidden(tmp_path / "private"), pytest.raises(StorageError, match="Permission denied"):
+        resolve(str(tmp_path / "private" / "model"), registry=load_registry(), root=tmp_path)
+
+
+def test_a_path_too_long_or_of_nobody_is_refused_in_words(tmp_path: Path) -> None:
+    """What the system or the shell's rules can't make a path of."""
+    with pytest.raises(StorageError, match="too long"):
+        resolve("./" + "m" * 300, registry=load_registry(), root=tmp_path)
+    with pytest.raises(ModelError, match="home directory"):
+        resolve("~no-such-user-here/model", registry=load_registry(), root=tmp_path)
 
 
 def test_a_project_adds_models_of_its_own(tmp_path: Path) -> None:

@@ -329,5 +329,5 @@ def test_a_full_disk_is_said_before_work_begins(
 def test_a_cache_that_is_a_file_is_refused(wheel_entry: tuple[ModelEntry, Path], tmp_path: Path) -> None:
     """A cache that can't be a folder is a storage error with a remedy."""
     (tmp_path / "cache").write_text("")
-    with pytest.raises(StorageError, match="can't be written"):
+    with pytest.raises(StorageError, match="Not a directory"):
         ensure(wheel_entry[0], tmp_path / "cache", offline=True, progress=None)

@@ -14,6 +14,7 @@ import pytest
 from prereg.activations.store import Store, find_store, list_stores, remove_store
 from prereg.activations.store.folder import locked
 from prereg.errors import ActivationsError, StorageError, StoreCorrupt
+from tests.forbidden import forbidden
 
 
 def test_every_array_comes_back_as_it_was_written(bench):
@@ -164,11 +165,12 @@ def test_a_manifest_that_lies_about_its_key_is_refused(bench):
 
 
 def test_a_manifest_that_is_no_manifest_is_refused(bench):
-    """Broken JSON says what to remove."""
+    """Broken JSON is what the next capture writes anew; JSON that is something else is not touched."""
     bench.build()
-    (bench.folder / "manifest.json").write_text("{")
-    with pytest.raises(StoreCorrupt, match=r"is not a store's manifest[\s\S]*next: remove"):
-        Store.open(bench.folder)
+    for content, remedy in (("{", "run the capture again"), ('{"format": 1}', "remove")):
+        (bench.folder / "manifest.json").write_text(content)
+        with pytest.raises(StoreCorrupt, match=rf"is not a store's manifest[\s\S]*next: {remedy}"):
+            Store.open(bench.folder)
 
 
 def test_an_unfinished_store_is_not_found(bench):
@@ -242,3 +244,34 @@ def test_size_counts_every_file(bench):
     """size_bytes is what the folder takes."""
     store, _ = bench.build()
     assert store.size_bytes == sum(Path(file).stat().st_size for file in bench.folder.iterdir())
+
+
+def test_a_store_that_may_not_be_read_is_a_storage_error(bench):
+    """Finding, listing, opening, checking and removing say so alike."""
+    store, _ = bench.build()
+    key = bench.manifest.key
+    asked = [
+        lambda: find_store(bench.root, key),
+        lambda: list_stores(bench.root),
+        lambda: remove_store(bench.root, key),
+        lambda: Store.open(bench.folder),
+        store.verify,
+        bench.writer,
+    ]
+    for ask in asked:
+        with forbidden(bench.root), pytest.raises(StorageError, match="Permission denied"):
+            ask()
+
+
+def test_one_store_that_may_not_be_read_does_not_hide_the_others(bench, monkeypatch):
+    """It is listed with its trouble."""
+    bench.build()
+
+    def refuse(self, real=Path.iterdir):
+        if self == bench.folder:
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    (info,) = list_stores(bench.root)
+    assert "Permission denied" in info.trouble

@@ -17,11 +17,11 @@ from prereg.activations.store.files import require_space
 from prereg.activations.store.folder import locked
 from prereg.activations.store.key import digest_of, key_fields
 from prereg.activations.store.layout import (
-    MANIFEST,
     Manifest,
     ModelShape,
     PlanRecord,
     array_specs,
+    has_manifest,
     side_files,
 )
 from prereg.activations.store.writer import StoreWriter
@@ -103,7 +103,7 @@ def capture(
     progress = progress or NullProgress()
     waiting = partial(_step, progress, "waiting for another capture of the same")
     with locked(root, manifest.key, while_waiting=waiting), torch_threads(request.threads):
-        begun = (folder / MANIFEST).is_file()
+        begun = has_manifest(folder)
         if not begun:
             require_space(root, manifest.size)
             parity = _pass_gate(model, sites, prompts, request, progress)

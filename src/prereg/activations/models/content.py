@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prereg.errors import ModelError, StorageError
+from prereg.workers import refused_by_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -97,7 +98,10 @@ def identify(alias: str, source: str, revision: str | None, hashes: Mapping[str,
     config = {n: h for n, h in hashes.items() if n == "config.json"}
     tokenizer = {n: h for n, h in hashes.items() if n not in weights and n not in config}
     if not weights or not config or not tokenizer:
-        raise ModelError(f"{alias}: wanted weights, config.json and tokenizer, found {[*hashes]}")
+        raise ModelError(
+            f"{alias}: wanted weights, config.json and tokenizer, found {[*hashes]}",
+            remedy="complete the folder from where the model came from",
+        )
     identity = ModelIdentity(
         alias=alias,
         source=source,
@@ -128,7 +132,7 @@ def hash_file(path: Path) -> str:
             while block := file.read(CHUNK):
                 hasher.update(block)
     except OSError as error:
-        raise StorageError(f"{path} can't be read: {error.strerror or error}") from error
+        raise refused_by_disk(path, error, "can't be read") from error
     return hasher.hexdigest()
 
 
@@ -162,7 +166,7 @@ def _stamp(path: Path) -> list[int | str]:
     try:
         stat = path.stat()
     except OSError as error:
-        raise StorageError(f"{path} can't be read: {error.strerror or error}") from error
+        raise refused_by_disk(path, error, "can't be read") from error
     return [stat.st_size, stat.st_mtime_ns, stat.st_ino]
 
 
@@ -191,4 +195,4 @@ def write_json(path: Path, value: object) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise StorageError(f"{path} can't be written: {error.strerror or error}") from error
+        raise refused_by_disk(path, error, "can't be written") from error

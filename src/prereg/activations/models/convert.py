@@ -28,6 +28,7 @@ VOLATILE = ("_name_or_path", "_model_name_or_path", "transformers_version", "qua
 VOLATILE_TOKENIZER = ("is_local", "local_files_only", "name_or_path", "gguf_file")
 QUANTISED = ("hf_quantizer", "is_quantized", "quantization_method")
 STEPS = 4
+_ANEW = "get the file anew, or use the model's safetensors repository"
 
 
 def convert_gguf(gguf: Path, target: Path, *, initializer_range: float | None, progress: Progress) -> None:
@@ -84,7 +85,7 @@ class _Header:
             values = [fields[f"tokenizer.ggml.{key}"].contents() for key in ("model", "tokens")]
             pre = fields["tokenizer.ggml.pre"].contents() if "tokenizer.ggml.pre" in fields else ""
         except Exception as error:  # the reader raises whatever a damaged file makes it raise
-            raise ModelError(f"{gguf.name} is not a readable GGUF file: {error!r}") from error
+            raise ModelError(f"{gguf.name} is not a readable GGUF file: {error!r}", remedy=_ANEW) from error
         return cls(str(values[0]), str(pre), tuple(values[1]))
 
 
@@ -103,7 +104,7 @@ def _read_model(gguf: Path) -> Any:
                 trust_remote_code=False,
             )
     except Exception as error:
-        raise ModelError(f"transformers can't read {gguf.name}: {error!r}") from error
+        raise ModelError(f"transformers can't read {gguf.name}: {error!r}", remedy=_ANEW) from error
     for name in QUANTISED:
         with contextlib.suppress(AttributeError):
             delattr(model, name)
@@ -124,10 +125,15 @@ def _settle_config(target: Path, initializer_range: float | None) -> None:
 def _write_tokenizer(gguf: Path, target: Path, header: _Header) -> None:
     from transformers import AutoTokenizer
 
-    with quiet_transformers():
-        tokenizer = AutoTokenizer.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, local_files_only=True, trust_remote_code=False
-        )
+    try:
+        with quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(
+                gguf.parent, gguf_file=gguf.name, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:
+        raise ModelError(
+            f"transformers can't read the tokenizer of {gguf.name}: {error!r}", remedy=_ANEW
+        ) from error
     _split_as_published(tokenizer.backend_tokenizer, header)
     vocabulary = tokenizer.get_vocab()
     spelled = [_as_spelled(token, header) for token in header.tokens]
@@ -135,7 +141,8 @@ def _write_tokenizer(gguf: Path, target: Path, header: _Header) -> None:
     if wrong:
         raise ModelError(
             f"{gguf.name}: {len(wrong)} tokens are not at the ids that the header gives, the first is "
-            f"{header.tokens[wrong[0]]!r} at {wrong[0]}"
+            f"{header.tokens[wrong[0]]!r} at {wrong[0]}",
+            remedy="use the model's safetensors repository",
         )
     tokenizer.save_pretrained(target)
     settings = json.loads((target / "tokenizer_config.json").read_text(encoding="utf-8"))

@@ -6,6 +6,7 @@ like once it is here.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -28,6 +29,7 @@ __all__ = [
     "Source",
     "WheelPart",
     "WheelSource",
+    "plain_name",
 ]
 
 RECIPE = 1
@@ -193,7 +195,8 @@ class ModelEntry(_Closed):
     Parameters
     ----------
     alias
-        The name under which it is asked for.
+        The name under which it is asked for; reports and a model's own facts go by it. That of a folder or
+        file which no registry names has a ``/`` or an ``@`` in it: no path takes a registered model's place.
     source
         Where its bytes come from.
     family
@@ -222,8 +225,20 @@ class ModelEntry(_Closed):
 
     @property
     def slug(self) -> str:
-        """The alias, fit for a folder's name."""
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.alias).strip("-.") or "model"
+        """The alias, fit for a folder's name: no two aliases share one.
+
+        A registry's alias stands as it is. Any other (a hub id, a path) loses characters on the way, and
+        gets eight digits of its sha256 instead.
+        """
+        slug = plain_name(self.alias)
+        if slug == self.alias:
+            return slug
+        return f"{slug}-{hashlib.sha256(self.alias.encode()).hexdigest()[:8]}"
+
+
+def plain_name(text: str) -> str:
+    """Return `text` with what a file's name should not hold made dashes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "model"
 
 
 def _place(base: str | None, path: str) -> Path:

@@ -24,15 +24,18 @@ from prereg.activations.models.entries import (
     HubSource,
     ModelEntry,
     WheelSource,
+    plain_name,
 )
 from prereg.activations.models.folder import ModelFiles
 from prereg.activations.models.progress import size_on_disk
 from prereg.errors import ModelError, ModelUnavailable, PreregError, StorageError
+from prereg.workers import refused_by_disk
 
 __all__ = ["RECORD", "Presence", "Record", "Slot", "locked_commit", "presence", "revision_of", "slot"]
 
 RECORD = "prereg.json"
 SHORT = 12
+_LOST_COMMITS = "repair {path}, or remove it: branches are then resolved to the commits that they are at now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,13 @@ def locked_commit(source: HubSource, cache: Path) -> str | None:
         table = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} can't be read: {error}", remedy="repair or remove it") from error
-    commit = table.get(f"{source.repo}@{source.ref}") if isinstance(table, dict) else None
+    except OSError as error:
+        raise refused_by_disk(path, error, "can't be read") from error
+    except ValueError as error:
+        raise StorageError(f"{path} is not JSON: {error}", remedy=_LOST_COMMITS.format(path=path)) from error
+    if not isinstance(table, dict):
+        raise StorageError(f"{path}: wanted a JSON object", remedy=_LOST_COMMITS.format(path=path))
+    commit = table.get(f"{source.repo}@{source.ref}")
     return commit if isinstance(commit, str) else None
 
 
@@ -128,7 +135,9 @@ def slot(entry: ModelEntry, cache: Path) -> Slot | None:
     elif isinstance(source, WheelSource):
         name = f"{entry.slug}-{source.revision[:SHORT]}-r{RECIPE}"
     else:
-        name = f"{entry.slug}-{_gguf_digest(source, cache)[:SHORT]}-r{RECIPE}"
+        # By its name and content: wherever the file lies, it is converted once.
+        stem = plain_name(Path(source.path).stem)
+        name = f"{stem}-{_gguf_digest(source, cache)[:SHORT]}-r{RECIPE}"
     return _slot(cache / "models" / name, cache, name, in_cache=True)
 
 
@@ -143,7 +152,11 @@ def _slot(folder: Path, cache: Path, key: str, *, in_cache: bool) -> Slot:
 
 def _gguf_digest(source: GgufSource, cache: Path) -> str:
     file = source.file
-    if not file.is_file():
+    try:
+        there = file.is_file()
+    except OSError as error:
+        raise refused_by_disk(file, error, "can't be read") from error
+    if not there:
         raise ModelUnavailable(f"there is no file {file}")
     key = hashlib.sha256(str(file.absolute()).encode()).hexdigest()[:32]
     return hash_files(file.parent, [file.name], cache / "hashes" / f"{key}.json")[file.name]
@@ -165,6 +178,8 @@ def read_record(folder: Path) -> Record:
         found = json.loads(path.read_text(encoding="utf-8"))
         files = {str(name): str(digest) for name, digest in found["files"].items()}
         return Record(str(found["source"]), found["revision"], files)
+    except PermissionError as error:
+        raise refused_by_disk(path, error, "can't be read") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"{path} can't be read: {error!r}", remedy=f"remove {folder} and fetch again"
@@ -172,13 +187,26 @@ def read_record(folder: Path) -> Record:
 
 
 def presence(entry: ModelEntry, cache: Path) -> Presence:
-    """Say whether a model is here, from names and sizes alone; nothing is hashed or loaded."""
+    """Say whether a model is here, from names and sizes alone; nothing is hashed or loaded.
+
+    Raises
+    ------
+    StorageError
+        Where the folder may not be looked into: whether the model is here is then unknown.
+    """
     try:
         place = slot(entry, cache)
     except PreregError:
         return Presence("absent", 0)
     if place is None:
         return Presence("absent", 0)
+    try:
+        return _presence_in(place, entry, cache)
+    except OSError as error:
+        raise refused_by_disk(place.folder, error, "can't be read") from error
+
+
+def _presence_in(place: Slot, entry: ModelEntry, cache: Path) -> Presence:
     if place.folder.is_dir():
         try:
             files = ModelFiles.of(place.folder)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prereg.activations.models.content import ModelIdentity, twin_identity
+from prereg.activations.models.fit import require_fit
 from prereg.activations.models.folder import read_config
+from prereg.activations.models.intact import require_intact
 from prereg.activations.models.quiet import quiet_transformers
 from prereg.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prereg.activations.models.entries import ModelEntry
     from prereg.activations.models.local import LocalModel
 
@@ -66,39 +71,74 @@ def load(
     Raises
     ------
     ModelError
-        A file is not the one that was fetched; weights are missing from the files; the model is not
-        of the family or shape that the registry promises; it needs code of its own.
+        The device isn't here; a file is damaged or not the one that was fetched; weights are missing from
+        the files, or are there for which the config has no place; the model is not of the family or shape
+        that the registry promises; it needs code of its own.
     """
-    import torch
     from transformers import AutoModelForCausalLM
 
-    local.verify()
+    from prereg.activations.models.devices import require_device
+
+    require_device(device)
     wanted = _torch_dtype(dtype)
-    try:
-        with quiet_transformers():
-            model, info = AutoModelForCausalLM.from_pretrained(
-                local.folder,
-                dtype=wanted,
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                attn_implementation=attn_implementation,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        raise ModelError(f"{local.folder} can't be loaded: {_first_line(error)}") from error
-    # What the files lack, transformers draws at random: such a model is half untrained.
-    lacking = sorted({*map(str, info["missing_keys"]), *map(str, info["mismatched_keys"])})
-    if lacking:
-        raise ModelError(f"{local.folder}: no weights for {', '.join(lacking[:5])}")
+    _require_loadable(local)
+    with _as_model_error(local, "can't be loaded"), quiet_transformers():
+        model, info = AutoModelForCausalLM.from_pretrained(
+            local.folder,
+            dtype=wanted,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation=attn_implementation,
+            output_loading_info=True,
+        )
+    require_fit(local.folder, info)
     model.eval()
+    _require_finite(local, model)
+    return _loaded(local, model, local.identity, dtype, device, None)
+
+
+def _require_loadable(local: LocalModel) -> None:
+    from transformers import __version__
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    local.verify()
+    require_intact(local.folder)
+    kind = read_config(local.folder).get("model_type")
+    if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise ModelError(
+            f"{local.folder}: config.json says model_type {kind!r}, of which transformers {__version__} has no "
+            "causal language model",
+            remedy="check model_type in config.json, or choose another model: prereg models",
+        )
+
+
+@contextlib.contextmanager
+def _as_model_error(local: LocalModel, what: str) -> Iterator[None]:
+    """Turn what a library makes of a damaged or strange file, whatever it is, into words."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{local.folder} {what}: {type(error).__name__}: {_first_line(error)}",
+            remedy="check that config.json, weights and tokenizer belong together and are whole, or fetch them again",
+        ) from error
+
+
+def _require_finite(local: LocalModel, model: Any) -> None:
+    import torch
+
     with torch.no_grad():
         # Extremes carry NaN and infinity, in one pass and without a mask as large as the weights.
         extremes = {name: torch.stack(v.aminmax()) for name, v in model.named_parameters()}
     bad = [name for name, ends in extremes.items() if not ends.isfinite().all()]
     if bad:
-        raise ModelError(f"{local.folder}: weights that are not finite in {', '.join(bad[:5])}")
-    return _loaded(local, model.to(device), local.identity, dtype, device, None)
+        raise ModelError(
+            f"{local.folder}: weights that are not finite in {', '.join(bad[:5])}",
+            remedy="the file was damaged or wrongly converted: get the weights anew from where they came from",
+        )
 
 
 def load_twin(
@@ -129,20 +169,23 @@ def load_twin(
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    from prereg.activations.models.devices import require_device
+
     if isinstance(seed, bool) or not 0 <= seed < 2**63:
         raise ModelError(f"a twin's seed is a whole number from 0 on, found {seed!r}")
-    local.verify()
+    require_device(device)
     wanted = _torch_dtype(dtype)
-    with quiet_transformers():
+    _require_loadable(local)
+    with _as_model_error(local, "has a config.json that can't be used"), quiet_transformers():
         config = AutoConfig.from_pretrained(local.folder, local_files_only=True, trust_remote_code=False)
     _settle_scale(config, local)
-    with torch.random.fork_rng(devices=[]):
+    with _as_model_error(local, "gives no untrained twin"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # Drawn in float32 whatever is asked for, so that every dtype is the same twin, rounded.
         model = AutoModelForCausalLM.from_config(
             config, dtype=torch.float32, attn_implementation=attn_implementation
         )
-    model = model.eval().to(device=device, dtype=wanted)
+    model = model.eval().to(dtype=wanted)
     return _loaded(local, model, twin_identity(local.identity, seed), dtype, device, seed)
 
 
@@ -158,7 +201,8 @@ def _settle_scale(config: Any, local: LocalModel) -> None:
         )
     if said is not None and registered is not None and said != registered:
         raise ModelError(
-            f"{local.entry.alias}: its config says {key} = {said}, the registry says {registered}"
+            f"{local.entry.alias}: its config says {key} = {said}, the registry says {registered}",
+            remedy="one of the two is wrong: look at the model's published config",
         )
     setattr(config, key, registered if said is None else said)
 
@@ -172,10 +216,11 @@ def _loaded(
     twin_seed: int | None,
 ) -> LoadedModel:
     config = model.config
-    found = (config.model_type, int(config.num_hidden_layers), int(config.hidden_size))
+    with _as_model_error(local, "does not say its depth and width"):
+        found = (config.model_type, int(config.num_hidden_layers), int(config.hidden_size))
     _check_promise(local.entry, *found)
     return LoadedModel(
-        model=model,
+        model=_moved(model, local, device),
         tokenizer=_tokenizer(local),
         identity=identity,
         n_layers=found[1],
@@ -188,12 +233,25 @@ def _loaded(
     )
 
 
+def _moved(model: Any, local: LocalModel, device: str) -> Any:
+    try:
+        return model.to(device)
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
+        raise ModelError(
+            f"{local.entry.alias} can't be moved to {device}: {_first_line(error)}",
+            remedy="free memory there, or --device cpu",
+        ) from error
+
+
 def _check_promise(entry: ModelEntry, family: str, n_layers: int, d_model: int) -> None:
     promised = {"family": entry.family, "n_layers": entry.n_layers, "d_model": entry.d_model}
     found = {"family": family, "n_layers": n_layers, "d_model": d_model}
     for key, wanted in promised.items():
         if wanted is not None and found[key] != wanted:
-            raise ModelError(f"{entry.alias}: {key} is {found[key]!r}, the registry promises {wanted!r}")
+            raise ModelError(
+                f"{entry.alias}: {key} is {found[key]!r}, the registry promises {wanted!r}",
+                remedy="this is another model than the one registered: get that one, or name this one by its path",
+            )
 
 
 def _tokenizer(local: LocalModel) -> Any:
@@ -201,11 +259,8 @@ def _tokenizer(local: LocalModel) -> Any:
 
     # The Rust tokenizer warns when a process forks after using it; workers are forked or spawned.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    try:
-        with quiet_transformers():
-            return AutoTokenizer.from_pretrained(local.folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        raise ModelError(f"{local.folder}: no tokenizer: {_first_line(error)}") from error
+    with _as_model_error(local, "has a tokenizer that can't be used"), quiet_transformers():
+        return AutoTokenizer.from_pretrained(local.folder, local_files_only=True, trust_remote_code=False)
 
 
 def encode(loaded: LoadedModel, text: str) -> list[int]:
@@ -236,7 +291,7 @@ def _torch_dtype(name: str) -> Any:
     import torch
 
     if name not in DTYPES:
-        raise ModelError(f"no dtype {name!r}: wanted one of {', '.join(DTYPES)}")
+        raise ModelError(f"no dtype {name!r}: wanted one of {', '.join(DTYPES)}", remedy="--dtype float32")
     return getattr(torch, name)
 
 

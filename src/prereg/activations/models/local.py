@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from prereg.activations.models.layout import (
 )
 from prereg.activations.models.registry import anchor, load_registry
 from prereg.errors import ModelError, ModelUnavailable, StorageError
-from prereg.workers import NullProgress
+from prereg.workers import NullProgress, refused_by_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,7 +99,8 @@ def identity(entry: ModelEntry, cache: Path, root: Path | None = None) -> ModelI
     ModelError
         Where its files are not those that were fetched.
     """
-    return _open(_anchored(entry, root), cache).identity
+    with _disk_errors(cache):
+        return _open(_anchored(entry, root), cache).identity
 
 
 def _anchored(entry: ModelEntry, root: Path | None) -> ModelEntry:
@@ -187,20 +187,20 @@ def ensure(
     offline = offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
     sink = progress or NullProgress()
     try:
-        place = slot(entry, cache)
-        if place is not None and (place.folder.is_dir() or not place.in_cache):
-            return _open(entry, cache)
         with _disk_errors(cache):
+            place = slot(entry, cache)
+            if place is not None and (place.folder.is_dir() or not place.in_cache):
+                return _open(entry, cache)
             if isinstance(entry.source, HubSource):
                 _from_hub(entry, entry.source, cache, offline, sink)
             elif place is not None:
                 _from_gguf(entry, place, cache, offline, sink)
-        return _open(entry, cache)
+            return _open(entry, cache)
     except ModelUnavailable as error:
         here = usable_now(cache, registry, root)
         listed = ", ".join(here) if here else "none yet"
         raise ModelUnavailable(
-            f"{error.message}. Usable now: {listed}.",
+            f"{error.message.rstrip('.')}. Usable now: {listed}.",
             remedy=error.remedy or "prereg models   # what is here, and what can be fetched",
         ) from error
 
@@ -209,7 +209,14 @@ def usable_now(cache: Path, registry: Registry | None, root: Path | None) -> tup
     """Aliases of the models that are on this machine."""
     entries = (registry or load_registry()).entries
     anchored = [_anchored(entry, root) for entry in entries]
-    return tuple(entry.alias for entry in anchored if presence(entry, cache).state == "present")
+    return tuple(entry.alias for entry in anchored if _is_here(entry, cache))
+
+
+def _is_here(entry: ModelEntry, cache: Path) -> bool:
+    try:
+        return presence(entry, cache).state == "present"
+    except StorageError:
+        return False  # what can't be looked at can't be used
 
 
 def _from_hub(entry: ModelEntry, source: HubSource, cache: Path, offline: bool, sink: Progress) -> None:
@@ -305,8 +312,6 @@ def _disk_errors(cache: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StorageError(
-            f"the cache {cache} can't be written: {error.strerror or error}",
-            remedy="make room there" if full else "check its permissions, or choose another folder",
-        ) from error
+        # The system names the file that it stopped at.
+        path = Path(error.filename) if isinstance(error.filename, str) else cache
+        raise refused_by_disk(path, error, "can't be used") from error

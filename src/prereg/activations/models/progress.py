@@ -18,15 +18,16 @@ INTERVAL_SECONDS = 0.2
 
 
 def size_on_disk(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder; 0 where nothing is there."""
-    if path.is_file():
-        return path.stat().st_size
+    """Bytes of a file, or of all files below a folder; 0 where nothing is there or nothing can be seen."""
     total = 0
-    for entry in path.rglob("*"):
-        # A file may be renamed between listing and asking: it then counts at its new name.
-        with contextlib.suppress(FileNotFoundError):
-            if entry.is_file() and not entry.is_symlink():
-                total += entry.stat().st_size
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            return path.stat().st_size
+        for entry in path.rglob("*"):
+            # A file may be renamed between listing and asking: it then counts at its new name.
+            with contextlib.suppress(OSError):
+                if entry.is_file() and not entry.is_symlink():
+                    total += entry.stat().st_size
     return total
 
 

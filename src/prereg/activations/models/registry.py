@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 import tomllib
 from importlib import resources
@@ -19,6 +20,7 @@ from prereg.activations.models.entries import (
     ModelEntry,
 )
 from prereg.errors import ModelError
+from prereg.workers import refused_by_disk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +109,8 @@ def resolve(name: str, *, registry: Registry, root: Path) -> ModelEntry:
     ----------
     name
         An alias; a folder or .gguf file (relative to where the user stands, else to `root`); or a
-        hub id ``org/name``, with ``@revision`` if wanted.
+        hub id ``org/name``, with ``@revision`` if wanted. The folder of a registered model is that model;
+        any other path gives a model of its own, whatever the folder is called.
     registry
         From `load_registry`.
     root
@@ -122,11 +125,13 @@ def resolve(name: str, *, registry: Registry, root: Path) -> ModelEntry:
     ------
     ModelError
         Where the name is none of these.
+    StorageError
+        Where the path may not be looked at.
     """
     known = registry.find(name)
     if known is not None:
         return anchor(known, root)
-    here = _on_disk(name, root)
+    here = _on_disk(name, registry, root)
     if here is not None:
         return here
     hub = _HUB_ID.fullmatch(name)
@@ -141,17 +146,21 @@ def resolve(name: str, *, registry: Registry, root: Path) -> ModelEntry:
     )
 
 
-def _on_disk(name: str, root: Path) -> ModelEntry | None:
+def _on_disk(name: str, registry: Registry, root: Path) -> ModelEntry | None:
     if not name.strip():
         return None
     for base in (Path.cwd(), root):
-        place = base / Path(name).expanduser()
-        if place.is_dir():
-            source = FolderSource(kind="folder", path=name, base=str(base))
-            return ModelEntry(alias=place.resolve().name, source=source)
-        if place.is_file() and place.suffix == ".gguf":
+        place = _place(base, name)
+        try:
+            kind = "folder" if place.is_dir() else "gguf" if place.is_file() else None
+        except OSError as error:
+            raise refused_by_disk(place, error, "can't be read") from error
+        if kind == "folder":
+            folder = FolderSource(kind="folder", path=name, base=str(base))
+            return _registered(place, registry, root) or ModelEntry(alias=_alias(place, root), source=folder)
+        if kind == "gguf" and place.suffix == ".gguf":
             gguf = GgufSource(kind="gguf", path=name, base=str(base))
-            return ModelEntry(alias=place.stem, source=gguf)
+            return ModelEntry(alias=_alias(place, root), source=gguf)
     if name.startswith((".", "/", "~")) or name.endswith(".gguf"):
         raise ModelError(
             f"there is no model at {name!r}: wanted a folder with config.json, *.safetensors and a "
@@ -159,6 +168,34 @@ def _on_disk(name: str, root: Path) -> ModelEntry | None:
             remedy="check the path, or choose an alias: prereg models",
         )
     return None
+
+
+def _place(base: Path, name: str) -> Path:
+    try:
+        return base / Path(name).expanduser()
+    except RuntimeError as error:
+        raise ModelError(f"{name!r}: {error}", remedy="write the path out, without ~") from error
+
+
+def _registered(place: Path, registry: Registry, root: Path) -> ModelEntry | None:
+    """Find the entry whose own folder this is: named by its path, it is the same model."""
+    for entry in registry.entries:
+        known = anchor(entry, root)
+        if isinstance(known.source, FolderSource) and known.source.folder.resolve() == place.resolve():
+            return known
+    return None
+
+
+def _alias(place: Path, root: Path) -> str:
+    """Name a model by where it lies, so that two of one name differ and none has a registered model's name.
+
+    Inside the project it is the path from there, which can be typed again and is the same on every machine.
+    Elsewhere it is the last part with a digest of the whole: a record doesn't tell where things lie here.
+    """
+    place, root = place.resolve(), root.resolve()
+    if place != root and place.is_relative_to(root):
+        return f"./{place.relative_to(root).as_posix()}"
+    return f"{place.name}@{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
 
 
 def anchor(entry: ModelEntry, root: Path) -> ModelEntry:

