@@ -13,6 +13,9 @@ REPORT_DIR := $(if $(REPORTS),--report-dir $(REPORTS))
 # One BLAS thread a process: workers are processes, and two threads on one core slow small products many times over.
 export OMP_NUM_THREADS ?= 1
 
+# Tests start many processes; without bytecode each of them would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: gates test tests lint types imports check clean
 
 $(STAMP): pyproject.toml constraints.txt
