@@ -52,6 +52,7 @@ class Capturing:
         self._loaded: LoadedModel | None = None
         self._rows: tuple[Cloze, ...] | None = None
         self._selection: Selection | None = None
+        self._model_store: Store | None = None
 
     def fetch(self) -> LocalModel:
         """Return the model's files, fetching them first where they are missing."""
@@ -68,10 +69,11 @@ class Capturing:
     def capture(self, arm: str) -> Captured:
         """Return one arm's activations, capturing them first where they are missing."""
         rows, chosen = self.prompts(), self.select()
-        loaded = self._load() if arm == "model" else self._twin(arm)
-        # The model is asked every fact, to learn which it knows; its twins only what was selected.
-        asked = range(len(rows)) if arm == "model" else chosen.index.tolist()
-        store = self._store(loaded, asked, arm)
+        if arm == "model":
+            loaded, store = self._load(), self._every_fact()
+        else:
+            loaded = self._twin(arm)
+            store = self._store(loaded, chosen.index.tolist(), arm)
         # An analysis sees the readout position, also of a store that holds all of them.
         ends = (
             store.offsets[1:] - 1 if self.protocol.capture.position == "all" else np.arange(store.n_prompts)
@@ -109,9 +111,8 @@ class Capturing:
     def select(self) -> Selection:
         """Return the study's prompts among them, and their sides."""
         if self._selection is None:
-            rows = self.prompts()
-            store = self._store(self._load(), range(len(rows)), "model")
-            self._selection = select(rows, store.top1, self.protocol.prompts, self.protocol.split)
+            top1 = self._every_fact().top1
+            self._selection = select(self.prompts(), top1, self.protocol.prompts, self.protocol.split)
             self.options.say(f"prompts of {self.entry.alias}: {self._selection.counts}")
         return self._selection
 
@@ -142,6 +143,15 @@ class Capturing:
     def _twin(self, arm: str) -> LoadedModel:
         seed = self.protocol.twins.seeds[int(arm.removeprefix("twin-")) - 1]
         return load_twin(self.fetch(), seed, device=self.options.device, dtype=self.options.dtype)
+
+    def _every_fact(self) -> Store:
+        """Return the model's store: it is asked every fact, to learn which it knows; its twins only those selected.
+
+        Opened once: opening hashes every byte again.
+        """
+        if self._model_store is None:
+            self._model_store = self._store(self._load(), range(len(self.prompts())), "model")
+        return self._model_store
 
     def _store(self, loaded: LoadedModel, index: Iterable[int], arm: str) -> Store:
         rows = [self.prompts()[i] for i in index]
