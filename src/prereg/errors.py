@@ -6,6 +6,8 @@ trouble, so that a caller can tell bad input from a broken machine without readi
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "ActivationsError",
     "AnalysisError",
@@ -17,10 +19,22 @@ __all__ = [
     "ParityError",
     "PreregError",
     "ProtocolError",
+    "RegistrationError",
     "StorageError",
     "StoreCorrupt",
     "StudyError",
+    "printable",
 ]
+
+# Controls, and marks that reorder or break lines: a file's text must not get to steer a terminal.
+_STEERING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """Return a text with every character that could steer a terminal written out; tabs and newlines stay."""
+    return _STEERING.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
 class PreregError(Exception):
@@ -35,9 +49,10 @@ class PreregError(Exception):
     """
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        # Messages quote files that anyone may have written.
+        self.message = printable(message)
+        self.remedy = None if remedy is None else printable(remedy)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         if self.remedy is None:
@@ -47,6 +62,10 @@ class PreregError(Exception):
 
 class ProtocolError(PreregError):
     """A protocol.toml that can't be read as a promise: names file, line and key."""
+
+
+class RegistrationError(PreregError):
+    """A registration that can't be made, read, or shown to be what was promised."""
 
 
 class FactsError(PreregError):
