@@ -9,7 +9,17 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from prereg.protocol.base import Closed, Direction, Name, Sentence, Text
 
-__all__ = ["UNITS", "Claim", "Contrast", "Control", "Hypothesis", "Permutation", "Published", "Term"]
+__all__ = [
+    "UNITS",
+    "Claim",
+    "Contrast",
+    "Control",
+    "Hypothesis",
+    "Permutation",
+    "Precision",
+    "Published",
+    "Term",
+]
 
 # units -> (largest magnitude that makes sense, whether the quantity can be negative)
 UNITS: dict[str, tuple[float, bool]] = {
@@ -60,6 +70,19 @@ class Permutation(Closed):
     updates: tuple[Name, ...] = Field(min_length=1)
     alpha: Annotated[float, Field(gt=0.0, lt=0.5)]
     rationale: Sentence
+
+
+class Precision(Closed):
+    """``[hypotheses.<id>.precision]``: how finely a claim that nothing is there expects to be measured.
+
+    A margin that the study could not have told from nothing would be met by noise; so a registration
+    asks for the expected standard error of the estimate, and where that figure comes from.
+    """
+
+    standard_error: Annotated[float, Field(gt=0.0)]
+    n_units: Annotated[int, Field(ge=2)]
+    power: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.8
+    source: Sentence
 
 
 class Claim(Closed):
@@ -120,6 +143,13 @@ class Hypothesis(Claim):
     family: Literal["primary", "secondary"]
     controls: tuple[Name, ...] = ()
     permutation: Permutation | None = None
+    precision: Precision | None = None
+
+    @model_validator(mode="after")
+    def _precision_of_a_null(self) -> Hypothesis:
+        if self.precision is not None and self.direction != "equivalence":
+            raise ValueError(f"precision belongs to a claim of equivalence, not to one of {self.direction!r}")
+        return self
 
 
 class Published(Closed):

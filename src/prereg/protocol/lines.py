@@ -125,7 +125,9 @@ class _Scanner:
                 self.i += 1
                 continue
             self.lines.setdefault((*path, index), self.tokens[self.i][1])
+            before = self.i
             self._value((*path, index))
+            self.i += self.i == before  # whatever stands there, go on
             index += 1
         self.i += 1
 

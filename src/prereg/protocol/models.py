@@ -17,6 +17,7 @@ from prereg.protocol.claims import Claim, Control, Hypothesis, Published
 __all__ = [
     "Facts",
     "Inference",
+    "Looks",
     "Prompts",
     "Protocol",
     "Split",
@@ -120,6 +121,18 @@ class Twins(Closed):
         return seeds
 
 
+class Looks(Closed):
+    """``[inference.looks]``: how often new data may be looked at, and how the alpha is spent on it.
+
+    Each distinct set of data under one registration is a look. The looks are taken as equally spaced; the
+    attempts log counts them, and past the last planned one nothing can be claimed any more.
+    """
+
+    planned: Annotated[int, Field(ge=2, le=8)]
+    spending: Literal["obrien_fleming", "pocock"]
+    rationale: Sentence
+
+
 class Inference(Closed):
     """``[inference]``: how numbers become an interval and an interval a verdict."""
 
@@ -135,6 +148,8 @@ class Inference(Closed):
     studentized_replicates: Annotated[int, Field(ge=1_000, le=1_000_000)]
     seed: Seed
     minimum_units: Annotated[int, Field(ge=10)]
+    looks: Looks | None = None
+    """None: one set of data answers, and further ones are counted beside the verdict."""
     rationale: Sentence
 
 
@@ -183,7 +198,8 @@ class Protocol(Closed):
         Turned by `read_protocol` into a ProtocolError with file, line and key.
     """
 
-    format: Literal[1]
+    # Not Literal[1], which takes `true` for 1.
+    format: Annotated[int, Field(ge=1, le=1)]
     study: StudyHead
     facts: Facts
     prompts: Prompts
@@ -248,6 +264,8 @@ class Protocol(Closed):
                 if at in seen:
                     raise ValueError(f"updates.{name}.part_of: the sets name each other in a circle")
                 seen.add(at)
+                if len(seen) > 32:
+                    raise ValueError(f"updates.{name}.part_of: more than 32 sets inside each other")
                 at = self.updates[at].part_of
 
     def resolve_updates(self, n_layers: int) -> dict[str, tuple[int, ...]]:
