@@ -1,0 +1,74 @@
+"""What a warm run asks of git before it answers: some milliseconds, not the whole walk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prereg.registration.history.git import Git
+from prereg.registration.history.obstacles import Obstacle
+from prereg.registration.history.trees import is_file, version_of
+
+__all__ = ["Quick", "look"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quick:
+    """How a registration lies in git, at a glance.
+
+    Parameters
+    ----------
+    first
+        The first commit that holds the file; None if none does.
+    rewritten
+        Whether a later commit holds the file with other content.
+    uncommitted
+        Paths in the file's folder that aren't as HEAD has them, sorted.
+    obstacle
+        What keeps the first commit from being known for sure, where a glance shows it.
+    """
+
+    first: str | None
+    rewritten: bool
+    uncommitted: tuple[str, ...]
+    obstacle: Obstacle | None
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything in the folder is as HEAD has it."""
+        return not self.uncommitted
+
+
+def look(git: Git, head: str, path: str) -> tuple[str | None, bool]:
+    """Return the first commit that holds a file, and whether another one holds it with other content.
+
+    Git lists the commits in which the file differs from what each parent has, merges included; a merge that takes
+    one parent's file decides nothing. The first of them that holds the file introduced it.
+    """
+    listed = git.run("rev-list", "--topo-order", "--reverse", "--full-history", head, "--", path)
+    first, versions = None, set()
+    for commit, version in _decided(git, listed.decode("ascii", "replace").split(), path):
+        if first is None and not is_file(version):
+            continue  # a link or a folder of that name: the file is yet to come
+        first = first or commit
+        versions.add(version)
+    return first, len(versions) > 1
+
+
+def _decided(git: Git, commits: list[str], path: str) -> Iterator[tuple[str, str]]:
+    """Yield commit and version wherever something stands at the path."""
+    if not commits:
+        return
+    options = ("-m", "--root", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
+    with git.piped("diff-tree", "--stdin", *options, "-r", "-t", "--", path, lines=commits) as out:
+        tokens = iter(out.read().split(b"\0"))
+    commit = ""
+    for token in tokens:
+        if not token.startswith(b":"):
+            commit = token.strip().decode("ascii", "replace") or commit
+            continue
+        _, mode, _, digest, status = token.split(b" ")
+        named = os.fsdecode(next(tokens, b""))
+        if named == path and status != b"D":
+            yield commit, version_of(mode, digest.decode())

@@ -1,0 +1,1 @@
+"""Registration, against real repositories."""
