@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from prereg.evidence import Check, Evidence, Provenance, write_evidence
-from prereg.pipeline import Pipeline, RunOptions
+from prereg.pipeline import Pipeline, RunOptions, pinned_models
 from prereg.protocol import read_protocol
+from prereg.registration.components import library_versions
+from prereg.registration.freeze import Freeze, freeze
+from prereg.registration.records import Known
+from prereg.report import write_report
+from prereg.study import Study
 
 REPOSITORY = Path(__file__).parents[1]
 N_LAYERS = 8
@@ -73,6 +82,90 @@ def make_project(
     return study
 
 
+PRECISION = """
+[hypotheses.H1-order.precision]
+standard_error = 0.001
+n_units = 40
+source = "Made up, as all else here."
+"""
+
+IDENTITY = ("-c", "user.name=A. Author", "-c", "user.email=author@example.org", "-c", "commit.gpgsign=false")
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Run git in a project, as its author."""
+    done = subprocess.run(
+        ["git", *IDENTITY, "-c", "init.defaultBranch=main", *arguments],
+        cwd=root, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def commit(root: Path, message: str) -> str:
+    """Commit everything in a project; return the commit."""
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+def frozen_project(
+    root: Path, *, known: Known = "none", statement: str | None = None, **made_up: Any
+) -> Path:
+    """Write a project that is registered and committed, and not measured yet; return the study's folder."""
+    study = make_project(root, **made_up)
+    shutil.rmtree(root / "reports")
+    (root / ".gitignore").write_text("/cache/\n__pycache__/\n.pytest_cache/\n")
+    protocol = study / "protocol.toml"
+    text = protocol.read_text("utf-8") + PRECISION
+    for name, old in (("facts.csv", "a" * 64), ("world.csv", "b" * 64)):
+        (root / name).write_text(f"subject,answer\n{name},made up\n")
+        text = text.replace(old, hashlib.sha256((root / name).read_bytes()).hexdigest())
+    protocol.write_text(text, "utf-8")
+    git(root, "init", "--quiet")
+    commit(root, "Write the study")
+    register(root, known=known, statement=statement)
+    commit(root, "Register the study")
+    return study
+
+
+def prepared(root: Path) -> Freeze:
+    """Return what the commands hand to `freeze` and `amend`."""
+    folder = root / "gates" / "sample"
+    return Freeze(
+        folder=folder,
+        root=root,
+        protocol_file=read_protocol(folder),
+        reports=root / "reports" / "sample",
+        models=pinned_models(options(root)),
+    )
+
+
+def register(root: Path, *, known: Known = "none", statement: str | None = None) -> str:
+    """Freeze the project's study; return the root digest."""
+    return freeze(prepared(root), known=known, statement=statement).root
+
+
+def measured(root: Path, *, effect: float = 0.5, gain: float = 0.0, **made_up: Any) -> Study:
+    """Write evidence under the registration in force, and answer: attempts and tables as the commands write them."""
+    study = Study.open(root / "gates" / "sample", model="pythia-tiny", options=options(root))
+    registered = study.standing.root if study.standing.is_registered else None
+    fits = {"history_1": effect, "history_2": effect + gain, "null": -0.01}
+    for arm in ("model", "twin-3"):
+        write(root, arm, fits, registration=registered, **made_up)
+    verdicts = study.verdicts()
+    study.record_attempt(verdicts)
+    write_report(study, verdicts)
+    return study
+
+
+def registered_project(root: Path, **made_up: Any) -> Path:
+    """Write a project that is registered, measured and answered, each in its own commit; return the study's folder."""
+    study = frozen_project(root)
+    measured(root, **made_up)
+    commit(root, "Measure")
+    return study
+
+
 def options(root: Path) -> RunOptions:
     """Return options whose cache and reports lie inside the project."""
     return RunOptions(root=root, cache=root / "cache")
@@ -88,6 +181,7 @@ def write(
     draws: float = -0.01,
     check: bool = True,
     constant: tuple[str, ...] = (),
+    registration: str | None = None,
 ) -> None:
     """Write one arm's evidence under the key that the protocol leads to; each fit has its planted R2 exactly."""
     protocol_file = read_protocol(root / "gates" / "sample")
@@ -130,14 +224,15 @@ def write(
         key=pipeline.key("kernels", arm),
         model="pythia-tiny",
         model_source="folder",
-        model_revision="r",
+        model_revision=pipeline.revision() or "",
         model_digest="d",
         store_digest="t",
         protocol_digest=protocol_file.digest,
+        registration=registration,
         facts_sha256=protocol_file.protocol.facts.sha256,
         settings={},
         source_digest="s",
-        libraries={},
+        libraries=library_versions(),
         n_layers=N_LAYERS,
         d_model=4,
         n_prompts=2 * n_subjects,

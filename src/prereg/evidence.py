@@ -30,9 +30,10 @@ from typing import Any
 import blake3
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from prereg.errors import EvidenceError
+from prereg.hostile import read_bounded
 from prereg.workers import write_atomically
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+MAX_RECORD = 5_000_000
+MAX_TABLE = 4_000_000_000
 IDENTITY = ("prompt", "subject", "relation", "template", "update")
 
 
@@ -77,6 +80,8 @@ class Provenance(BaseModel):
     model_digest: str
     store_digest: str
     protocol_digest: str
+    registration: str | None = None
+    """Root digest of the registration under which it was measured; None for none."""
     facts_sha256: str
     settings: dict[str, Any]
     source_digest: str
@@ -98,7 +103,8 @@ class Provenance(BaseModel):
 
     def sealed(self) -> Provenance:
         """Return the record with its seal."""
-        return self.model_copy(update={"seal": digest_of(self.model_dump(mode="json", exclude={"seal"}))})
+        content = self.model_dump(mode="json", exclude={"seal"}, exclude_none=True)
+        return self.model_copy(update={"seal": digest_of(content)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +185,10 @@ def read_provenance(folder: Path, name: str) -> Provenance | None:
     """
     file = folder / f"{name}.json"
     try:
-        record = Provenance.model_validate_json(file.read_bytes(), strict=True)
+        record = Provenance.model_validate_json(read_bounded(file, MAX_RECORD, links=True), strict=True)
     except FileNotFoundError:
         return None
-    except (OSError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise EvidenceError(
             f"{file} is not a record of evidence: {error}",
             remedy=f"remove {file} and run `prereg measure` again",
@@ -258,6 +264,8 @@ def _write_parquet(table: pa.Table, file: Path) -> None:
 
 def _hash(file: Path) -> str:
     try:
-        return blake3.blake3(file.read_bytes()).hexdigest()
+        return blake3.blake3(read_bounded(file, MAX_TABLE, links=True)).hexdigest()
+    except ValueError as error:
+        raise EvidenceError(f"{file}: {error}") from error
     except OSError as error:
         raise EvidenceError(f"{file} can't be read: {error.strerror or error}") from error

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -38,22 +39,23 @@ def test_every_hypothesis_has_a_row_and_a_record(tmp_path: Path) -> None:
         assert float(row["low"]) == record["low"]
         assert int(row["n_subjects"]) == record["n_subjects"] == 40
     assert (document["hypotheses_total"], document["tested"], document["not_tested"]) == (2, 2, [])
-    assert document["model"] == {"alias": "pythia-tiny", "source": "folder", "revision": "r", "digest": "d"}
+    assert document["model"] == {"alias": "pythia-tiny", "source": "folder", "revision": ANY, "digest": "d"}
     assert document["protocol_digest"] == study.protocol_file.digest
-    assert document["registration"] is None
+    assert document["registration"]["status"] == "unregistered"
     assert table[0]["published_value"] == "0.5"
 
 
 def test_a_hypothesis_that_was_not_asked_is_written_down_as_not_tested(tmp_path: Path) -> None:
     """A partial report says what it lacks, with the promise but without numbers."""
     study = opened(tmp_path)
-    write_report(study, [study.verdict("H1")], registration={"status": "frozen"})
+    write_report(study, [study.verdict("H1")])
     folder = study.pipeline.report_folder
     row = rows(folder / "verdicts.csv")[1]
     assert (row["outcome"], row["estimate"], row["threshold"]) == ("not_tested", "", "0.02")
     document = json.loads((folder / "verdicts.json").read_text("utf-8"))
     assert (document["tested"], document["not_tested"]) == (1, ["H1-order"])
-    assert document["registration"] == {"status": "frozen"}
+    assert document["verdicts"][0]["outcome"] == "unverified"
+    assert document["verdicts"][0]["answer"] == "supported"
 
 
 def test_the_same_evidence_gives_the_same_bytes_and_leaves_files_alone(tmp_path: Path) -> None:

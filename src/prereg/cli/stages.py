@@ -130,6 +130,8 @@ def measure(
                 found.append(_measure(opened, one, one_arm))
                 if not json:
                     show(_measured_lines(found[-1]))
+            if not analysis:
+                opened.prepare()  # also what only the original of an amended promise rests on
         if json:
             result({"study": folder.name, "measured": found})
 

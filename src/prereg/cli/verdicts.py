@@ -77,8 +77,8 @@ def verdicts(
 
     \b
     Exit codes:
-      0  every verdict asked for is supported
-         (--gate-exit=harness: supported, refuted or inconclusive)
+      0  every verdict asked for is supported, and the study is registered
+         (--gate-exit=harness: supported, refuted or inconclusive, registered or not)
       1  some verdict is not
       2  an error: evidence is missing, the protocol is broken, ...
 
@@ -103,6 +103,7 @@ def verdicts(
         records, files = [], []
         for opened in studies:
             found = tuple(opened.verdict(name) for name in asked)
+            opened.record_attempt(found)
             records += [verdict.as_record() for verdict in found]
             if set(asked) == set(opened.hypotheses):
                 from prereg.report import write_report
@@ -116,7 +117,9 @@ def verdicts(
             if picture is not None:
                 show(f"picture: {picture}")
     good = ("supported",) if gate_exit == "claims" else _ANSWERS
-    if any(record["outcome"] not in good for record in records):
+    said = [record["outcome" if gate_exit == "claims" else "answer"] for record in records]
+    tampered = any(record["registration"]["status"] == "tampered" for record in records)
+    if tampered or any(word not in good for word in said):
         raise typer.Exit(NOT_SUPPORTED)
 
 
@@ -147,10 +150,12 @@ def _asked(study: Study, named: list[str] | None) -> list[str]:
 def _need_evidence(study: Study, asked: list[str]) -> None:
     from prereg.errors import EvidenceError
 
-    missing = [name for name in asked if not study.is_ready(name)]
+    missing = {name: why for name in asked if (why := study.missing(name))}
     if missing:
+        reasons = list(dict.fromkeys(reason for why in missing.values() for reason in why))
+        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
         raise EvidenceError(
-            f"{study.pipeline.alias}: no evidence for {', '.join(missing)} under the protocol as it stands",
+            f"{study.pipeline.alias}: no evidence for {', '.join(missing)}: {'; '.join(reasons[:3])}{more}",
             remedy=f"prereg measure {study.folder} --model {study.pipeline.alias}   "
             "# or add --measure to this command",
         )

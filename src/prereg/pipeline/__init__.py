@@ -8,6 +8,7 @@ stage must really run, so that reading finished evidence needs neither torch nor
 from __future__ import annotations
 
 from prereg.pipeline.options import RunOptions, default_cache
-from prereg.pipeline.pipeline import ANALYSES, Pipeline, arms_of
+from prereg.pipeline.pipeline import Pipeline, arms_of
+from prereg.pipeline.revisions import pinned_models
 
-__all__ = ["ANALYSES", "Pipeline", "RunOptions", "arms_of", "default_cache"]
+__all__ = ["Pipeline", "RunOptions", "arms_of", "default_cache", "pinned_models"]

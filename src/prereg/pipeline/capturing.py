@@ -43,11 +43,18 @@ class Captured:
 class Capturing:
     """The model side of one study on one model; what it has loaded and chosen, it remembers."""
 
-    def __init__(self, protocol_file: ProtocolFile, entry: ModelEntry, options: RunOptions) -> None:
+    def __init__(
+        self,
+        protocol_file: ProtocolFile,
+        entry: ModelEntry,
+        options: RunOptions,
+        registration: str | None = None,
+    ) -> None:
         self.protocol_file = protocol_file
         self.protocol = protocol_file.protocol
         self.entry = entry
         self.options = options
+        self.registration = registration
         self._local: LocalModel | None = None
         self._loaded: LoadedModel | None = None
         self._rows: tuple[Cloze, ...] | None = None
@@ -162,7 +169,11 @@ class Capturing:
         )
         spec = self.protocol.capture
         request = CaptureRequest(
-            stacks=spec.stacks, position=spec.position, dtype=spec.dtype, token_budget=spec.token_budget
+            stacks=spec.stacks,
+            position=spec.position,
+            dtype=spec.dtype,
+            token_budget=spec.token_budget,
+            registration=self.registration,
         )
         self.options.say(f"activations of {self.entry.alias} ({arm}): {len(prompts.ids)} prompts")
         return capture(

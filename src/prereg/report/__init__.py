@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from prereg.report.table import render_verdicts, to_svg, to_text
-from prereg.report.tables import write_report
+from prereg.report.tables import report_contents, write_report
 
-__all__ = ["render_verdicts", "to_svg", "to_text", "write_report"]
+__all__ = ["render_verdicts", "report_contents", "to_svg", "to_text", "write_report"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MARKS", "Block", "Row", "blocks", "tally"]
+__all__ = ["ANSWERS", "MARKS", "Block", "Row", "blocks", "tally"]
 
 # outcome -> (symbol, words, colour): the symbol and the words carry it alone where there is no colour.
 MARKS: dict[str, tuple[str, str, str]] = {
@@ -14,9 +14,17 @@ MARKS: dict[str, tuple[str, str, str]] = {
     "refuted": ("✗", "refuted", "red"),
     "inconclusive": ("?", "inconclusive", "yellow"),
     "invalid": ("!", "invalid", "magenta"),
+    "exploratory": ("~", "exploratory", "cyan"),
+    "unregistered": ("~", "unregistered", "cyan"),
     "unverified": ("~", "unverified", "cyan"),
+    "tampered": ("!", "tampered", "magenta"),
     "not_tested": ("-", "not tested", "bright_black"),
 }
+
+ANSWERS = ("supported", "refuted", "inconclusive")
+"""Outcomes that explain themselves by their numbers, and may be claimed only where the study is registered."""
+
+STANDINGS = ("unregistered", "unverified", "tampered")
 
 _SIGNS = {"greater": "> ", "less": "< ", "equivalence": "within ±"}
 
@@ -29,7 +37,11 @@ class Row:
     family: str
     claim: str
     outcome: str
+    answer: str
+    """What the interval alone says, where the outcome may not claim it."""
     reason: str
+    doubts: tuple[str, ...]
+    """Why the outcome may not be claimed, where that is this verdict's own trouble."""
     estimate: str
     interval: str
     promised: str
@@ -105,7 +117,16 @@ def _untested(name: str, elsewhere: Mapping[str, Any] | None) -> Mapping[str, An
 
 def _row(record: Mapping[str, Any]) -> Row:
     outcome = str(record["outcome"])
-    if outcome not in MARKS:
+    registration = record.get("registration")
+    status = str(registration.get("status") or "") if isinstance(registration, Mapping) else ""
+    answer = str(record.get("answer") or "")
+    if outcome in ANSWERS and status not in ("", "registered"):
+        # A record that contradicts itself is never shown as the kinder of the two.
+        outcome, answer = "unverified", answer or outcome
+    if outcome == "unverified" and status not in ("", "registered"):
+        # Why it is: there is no registration, it can't be shown to hold, or it was broken.
+        outcome = status if status in STANDINGS else f"unknown: {status}"
+    elif outcome not in MARKS:
         # An outcome that this version doesn't know is shown as it is, never as one that it knows.
         outcome = f"unknown: {outcome}"
     threshold = record.get("threshold")
@@ -116,7 +137,9 @@ def _row(record: Mapping[str, Any]) -> Row:
         family=str(record.get("family") or ""),
         claim=str(record.get("claim") or ""),
         outcome=outcome,
+        answer=answer if answer != outcome else "",
         reason=str(record.get("reason") or ""),
+        doubts=_doubts(registration) if outcome == "unverified" else (),
         estimate=_number(record.get("estimate"), threshold) if "estimate" in record else "",
         interval=_interval(record, threshold),
         promised=_promised(record, threshold),
@@ -124,6 +147,11 @@ def _row(record: Mapping[str, Any]) -> Row:
         published=str(published.get("verdict") or ""),
         published_note=_published_note(published),
     )
+
+
+def _doubts(registration: Any) -> tuple[str, ...]:
+    reasons = registration.get("reasons") if isinstance(registration, Mapping) else None
+    return tuple(map(str, reasons)) if isinstance(reasons, list | tuple) else ()
 
 
 def _interval(record: Mapping[str, Any], threshold: float | None) -> str:

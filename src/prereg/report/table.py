@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prereg.console import to_text
-from prereg.report.rows import MARKS, Block, Row, blocks, tally
+from prereg.report.rows import ANSWERS, MARKS, Block, Row, blocks, tally
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -134,8 +134,14 @@ def _block(block: Block, console: Console, options: ConsoleOptions) -> Iterator[
         yield table
     for row in block.rows:
         # An answer explains itself by its numbers; what is no answer needs its reason.
-        if row.reason and row.outcome not in ("supported", "refuted", "inconclusive"):
+        if row.reason and row.outcome not in ANSWERS and row.answer not in ANSWERS:
             yield _hanging(row.hypothesis, row.reason)
+    doubted: dict[tuple[str, ...], list[str]] = {}
+    for row in block.rows:
+        if row.doubts:
+            doubted.setdefault(row.doubts, []).append(row.hypothesis)
+    for doubts, names in doubted.items():
+        yield Text(f"unverified: {', '.join(names)}: {'; '.join(doubts)}")
 
 
 def _table(block: Block, width: int) -> Table:
@@ -161,7 +167,12 @@ def _table(block: Block, width: int) -> Table:
         if wide:
             cells.append(Text(row.claim))
         promised = row.promised if wide else row.promised.replace("within ", "within\n")
-        cells += [_mark(row.outcome), Text(row.estimate), Text(row.interval), Text(promised)]
+        cells += [
+            _mark(row, None if wide else "\n  "),
+            Text(row.estimate),
+            Text(row.interval),
+            Text(promised),
+        ]
         if with_n:
             cells.append(Text(row.n))
         cells.append(_published(row, wide))
@@ -173,7 +184,7 @@ def _item(row: Row) -> Iterator[Text]:
     from rich.text import Text
 
     head = _name(row)
-    yield head.append("  ").append_text(_mark(row.outcome))
+    yield head.append("  ").append_text(_mark(row, None))
     if row.estimate:
         yield Text(f"  found     {row.estimate} {row.interval}")
     if row.promised:
@@ -188,11 +199,15 @@ def _name(row: Row) -> Text:
     return Text(row.hypothesis + ("*" if row.family == "secondary" else ""), style="bold")
 
 
-def _mark(outcome: str) -> Text:
+def _mark(row: Row, beside: str | None) -> Text:
+    """Return the verdict's word; an answer that may not be claimed stands behind it, never in front."""
     from rich.text import Text
 
-    symbol, words, style = MARKS.get(outcome, ("!", outcome, "magenta"))
-    return Text(f"{symbol} {words}", style=style)
+    symbol, words, style = MARKS.get(row.outcome, ("!", row.outcome, "magenta"))
+    text = Text(f"{symbol} {words}", style=style)
+    if row.answer:
+        text.append(f"{beside or ' '}({row.answer})", style="dim")
+    return text
 
 
 def _published(row: Row, wide: bool) -> Text:

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from prereg.evidence import Evidence
     from prereg.study import Study, Verdict
 
-__all__ = ["write_report"]
+__all__ = ["report_contents", "write_report"]
 
 FORMAT = 1
 
 
-def write_report(
-    study: Study, verdicts: Sequence[Verdict], *, registration: Mapping[str, Any] | None = None
-) -> tuple[Path, ...]:
+def write_report(study: Study, verdicts: Sequence[Verdict]) -> tuple[Path, ...]:
     """Write verdicts and figure tables into the study's report folder.
 
     Only evidence that is present under the protocol as it stands is read, after its digests were checked;
@@ -38,8 +36,6 @@ def write_report(
         The study, opened for one model.
     verdicts
         Those that were asked. A hypothesis without one is written down as not tested.
-    registration
-        What is known of the freeze, as plain data; None where there is none.
 
     Returns
     -------
@@ -55,18 +51,9 @@ def write_report(
     StorageError
         If the folder can't be written.
     """
-    records = _records(study, verdicts)
-    evidence = _evidence(study)
-    contents: dict[str, bytes | None] = {
-        "verdicts.json": json_bytes(_document(study, records, evidence, registration)),
-        "verdicts.csv": verdicts_csv(study.protocol, study.pipeline.alias, records),
-        "contrasts.csv": contrasts_csv(records),
-        "permutations.csv": permutations_csv(records),
-        **_figure_tables(evidence),
-    }
     folder = study.pipeline.report_folder
     written = []
-    for name, content in sorted(contents.items()):
+    for name, content in sorted(report_contents(study, verdicts).items()):
         file = folder / name
         if content is None:
             _drop(file)
@@ -74,6 +61,25 @@ def write_report(
             put(file, content)
             written.append(file)
     return tuple(written)
+
+
+def report_contents(study: Study, verdicts: Sequence[Verdict]) -> dict[str, bytes | None]:
+    """Return what `write_report` writes, by file name; None for a table that must not be there.
+
+    Raises
+    ------
+    StudyError, EvidenceError
+        As `write_report`.
+    """
+    records = _records(study, verdicts)
+    evidence = _evidence(study)
+    return {
+        "verdicts.json": json_bytes(_document(study, records, evidence)),
+        "verdicts.csv": verdicts_csv(study.promises, study.protocol.published, study.pipeline.alias, records),
+        "contrasts.csv": contrasts_csv(records),
+        "permutations.csv": permutations_csv(records),
+        **_figure_tables(evidence),
+    }
 
 
 def _records(study: Study, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -86,7 +92,12 @@ def _records(study: Study, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     for verdict in verdicts:
         found = (verdict.model, verdict.protocol_digest)
         wanted = (study.pipeline.alias, study.protocol_file.digest)
-        if found != wanted or verdict.hypothesis not in study.hypotheses:
+        frozen = None if study.chain is None else study.chain.original.digest
+        if (
+            found[0] != wanted[0]
+            or found[1] not in (wanted[1], frozen)
+            or verdict.hypothesis not in study.hypotheses
+        ):
             raise StudyError(
                 f"{verdict.hypothesis} on {found[0]} under protocol {found[1][:12]} is no verdict of "
                 f"{study.protocol.study.name} on {wanted[0]} under protocol {wanted[1][:12]}"
@@ -109,7 +120,6 @@ def _document(
     study: Study,
     records: Sequence[Mapping[str, Any]],
     evidence: Mapping[tuple[str, str], Evidence],
-    registration: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     tested = [record for record in records if record["outcome"] != "not_tested"]
     return {
@@ -117,7 +127,7 @@ def _document(
         "study": study.protocol.study.name,
         "model": _model(study.pipeline.alias, evidence),
         "protocol_digest": study.protocol_file.digest,
-        "registration": None if registration is None else dict(registration),
+        "registration": study.standing.as_record(),
         "hypotheses_total": len(study.hypotheses),
         "tested": len(tested),
         "not_tested": [n for n in study.hypotheses if n not in {r["hypothesis"] for r in tested}],

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from prereg.report.files import Cell, csv_bytes
 
 if TYPE_CHECKING:
-    from prereg.protocol import Protocol
+    from prereg.protocol import Hypothesis, Published
 
 __all__ = ["contrasts_csv", "permutations_csv", "verdicts_csv"]
 
 Record = Mapping[str, Any]
 
 _VERDICT = (
-    "hypothesis", "model", "family", "outcome", "estimate", "low", "high", "direction", "threshold", "units",
-    "level", "n_subjects", "n_prompts", "binds", "failed_controls", "published_verdict", "published_value",
-    "published_model", "claim", "reason", "protocol_digest",
+    "hypothesis", "model", "family", "outcome", "answer", "registration", "estimate", "low", "high", "direction",
+    "threshold", "units", "level", "n_subjects", "n_prompts", "binds", "failed_controls", "published_verdict",
+    "published_value", "published_model", "claim", "reason", "protocol_digest",
 )  # fmt: skip
 _CONTRAST = (
     "hypothesis", "role", "name", "label", "binds", "estimate", "low", "high", "level", "direction",
@@ -26,21 +26,27 @@ _CONTRAST = (
 _PERMUTATION = ("hypothesis", "updates", "observed", "largest_draw", "p", "draws", "alpha", "passed")
 
 
-def verdicts_csv(protocol: Protocol, model: str, records: Sequence[Record]) -> bytes:
-    """Return one row for each hypothesis of the protocol, in its order, whether it was tested or not."""
+def verdicts_csv(
+    promises: Mapping[str, Hypothesis],
+    published: Mapping[str, Published],
+    model: str,
+    records: Sequence[Record],
+) -> bytes:
+    """Return one row for each hypothesis that is promised, in that order, whether it was tested or not."""
     by_name = {record["hypothesis"]: record for record in records}
     rows: list[dict[str, Cell]] = []
-    for name, promise in protocol.hypotheses.items():
+    for name, promise in promises.items():
         record: Record = by_name.get(name) or {
             "hypothesis": name,
             "model": model,
             "outcome": "not_tested",
             **promise.model_dump(mode="json", include={"claim", "family", "direction", "threshold", "units"}),
         }
-        row: dict[str, Cell] = {column: record.get(column) for column in _VERDICT}
-        published = protocol.published.get(name)
-        if published is not None:
-            row |= {f"published_{k}": getattr(published, k) for k in ("verdict", "value", "model")}
+        row: dict[str, Cell] = {column: record.get(column) for column in _VERDICT if column != "registration"}
+        row["registration"] = (record.get("registration") or {}).get("status")
+        paper = published.get(name)
+        if paper is not None:
+            row |= {f"published_{k}": getattr(paper, k) for k in ("verdict", "value", "model")}
         failed = [c["name"] for c in record.get("controls", ()) if c["outcome"] != "supported"]
         rows.append(row | {"failed_controls": " ".join(failed)})
     return csv_bytes(_VERDICT, rows)

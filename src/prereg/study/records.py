@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from prereg.inference import Outcome
 from prereg.protocol import Hypothesis, Published
+from prereg.registration.attempts import Look
+from prereg.registration.standing import UNREGISTERED, Standing
 
 __all__ = ["ClaimResult", "ContrastRecord", "PermutationResult", "Verdict"]
 
@@ -90,6 +92,18 @@ class Verdict:
     protocol_digest: str
     evidence: dict[str, str]
     """Name of each table the verdict rests on -> blake3 of its bytes."""
+    data: str = ""
+    """Digest of `evidence`: the same data give the same one."""
+    standing: Standing = UNREGISTERED
+    exploratory: bool = False
+    """Whether the hypothesis was added after the freeze; it is never counted in a family."""
+    attempts: int = 1
+    """Distinct data on which this hypothesis was tried on this model, these included."""
+    look: Look | None = None
+    """Which registered look this is, and the alpha it spends; None where the protocol registers none."""
+    version: Literal["original", "amended"] | None = None
+    other: Verdict | None = None
+    """The verdict by the other version of the promise, where it was amended."""
 
     def __repr__(self) -> str:
         # pytest shows this in a failed assertion; the whole record is for `explain`.
@@ -100,12 +114,22 @@ class Verdict:
         """True only where the claim was shown; every other outcome is False."""
         return self.outcome is Outcome.SUPPORTED
 
+    @property
+    def claimed(self) -> str:
+        """What may be claimed: the outcome where the registration stands, else ``unverified`` or ``exploratory``."""
+        if not self.standing.is_registered:
+            return "unverified"
+        return "exploratory" if self.exploratory else self.outcome.value
+
     def explain(self) -> str:
         """Say what was claimed, what was found, and what decided, in a few lines."""
         p, r = self.promise, self.result
-        sign = {"greater": ">", "less": "<", "equivalence": "within +-"}[p.direction]
+        sign = sign_of(p)
+        # A reader who stops after the first line must not take for shown what may not be claimed.
+        answer = self.outcome.value
+        head = f"{self.claimed} ({answer})" if self.supported and self.claimed != answer else answer
         lines = [
-            f"{self.hypothesis} on {self.model}: {self.outcome.value}. {self.reason}",
+            f"{self.hypothesis} on {self.model}: {head}. {self.reason}",
             f"  claim      {p.claim}",
             f"  promised   {p.estimand} {sign} {p.threshold:g} {p.units}",
             f"  measured   {r.estimate:+.4f}, interval [{r.low:+.4f}, {r.high:+.4f}] at level {self.level:g}, "
@@ -124,7 +148,19 @@ class Verdict:
             lines.append(
                 f"  published  {self.published.verdict} ({self.published.value}, {self.published.model})"
             )
-        lines.append(f"  protocol   {self.protocol_digest[:16]}")
+        lines.append(f"  protocol   {self.protocol_digest[:16]}; {self.standing.line()}")
+        if self.exploratory:
+            lines.append("  exploratory: this hypothesis was added after the freeze")
+        if self.other is not None:
+            o = self.other
+            lines.append(
+                f"  this is the {self.version} promise; by the {o.version} one: {o.outcome.value}, "
+                f"{o.promise.estimand} {sign_of(o.promise)} {o.promise.threshold:g}"
+            )
+        if self.look is not None:
+            lines.append(f"  look {self.look.look}, tested at alpha {self.look.alpha:.4g}")
+        if self.attempts > 1:
+            lines.append(f"  attempts   {self.attempts} sets of data were tried")
         return "\n".join(lines)
 
     def as_record(self) -> dict[str, Any]:
@@ -137,8 +173,17 @@ class Verdict:
             "study": self.study,
             "hypothesis": self.hypothesis,
             "model": self.model,
-            "outcome": self.outcome.value,
+            "outcome": self.claimed,
+            "answer": self.outcome.value,
             "reason": self.reason,
+            "registration": self.standing.as_record(),
+            "attempts": {
+                "data": self.attempts,
+                "look": None if self.look is None else self.look.look,
+                "alpha": None if self.look is None else _round(self.look.alpha),
+            },
+            "version": self.version,
+            "other": None if self.other is None else _other(self.other),
             "claim": self.promise.claim,
             "estimand": self.promise.estimand,
             "family": self.promise.family,
@@ -169,6 +214,24 @@ class Verdict:
             "protocol_digest": self.protocol_digest,
             "evidence": dict(sorted(self.evidence.items())),
         }
+
+
+def sign_of(promise: Hypothesis) -> str:
+    """Return the sign between an estimand and its threshold."""
+    return {"greater": ">", "less": "<", "equivalence": "within +-"}[promise.direction]
+
+
+def _other(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "version": verdict.version,
+        "answer": verdict.outcome.value,
+        "threshold": verdict.promise.threshold,
+        "direction": verdict.promise.direction,
+        "estimate": _round(verdict.result.estimate),
+        "low": _round(verdict.result.low),
+        "high": _round(verdict.result.high),
+        "reason": verdict.reason,
+    }
 
 
 def _claim(result: ClaimResult) -> dict[str, Any]:

@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from prereg.errors import EvidenceError, StudyError
+from prereg.analysis.catalogue import ANALYSES
+from prereg.errors import StudyError
 from prereg.evidence import Evidence, read_provenance
-from prereg.inference import (
-    BootstrapPlan,
-    ContrastResult,
-    Method,
-    Outcome,
-    bonferroni_level,
-    decide_conjunction,
-    headline_intervals_many,
-)
-from prereg.pipeline import ANALYSES, Pipeline, RunOptions, arms_of
-from prereg.protocol import Control, Hypothesis, Protocol, ProtocolFile, digest, read_protocol
-from prereg.study.frames import Frame, contrast_table, frame_of
-from prereg.study.permutation import permutation_results
-from prereg.study.records import ClaimResult, ContrastRecord, PermutationResult, Verdict
+from prereg.pipeline import Pipeline, RunOptions, arms_of
+from prereg.protocol import Hypothesis, Protocol, ProtocolFile, read_protocol
+from prereg.registration.attempts import ATTEMPTS, AttemptLog, Look
+from prereg.registration.binding import Binding
+from prereg.registration.chain import Chain
+from prereg.registration.records import content_digest
+from prereg.registration.standing import Standing, standing_of
+from prereg.study.deciding import Answers
+from prereg.study.records import Verdict
 
 __all__ = ["Study"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """What one process has already read and decided; shared by every view of a study."""
-
-    evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
-    frames: dict[tuple[str, str], Frame] = field(default_factory=dict)
-    controls: dict[str, ClaimResult] = field(default_factory=dict)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Study:
-    """One protocol, one model, and the answers.
+    """One protocol, one model, and the answers, each with how the study stands.
 
-    Open one with `Study.open`. Answers are deterministic: the same evidence gives the same verdict.
+    Open one with `Study.open`. Answers are deterministic: the same evidence and registration give the same verdict.
+
+    Parameters
+    ----------
+    folder
+        The study's.
+    protocol_file, pipeline
+        The promise as it lies in the working tree, and where its evidence comes from.
+    standing
+        Whether that promise is the registered one.
+    chain
+        The registration and its amendments, where there is one.
     """
 
     folder: Path
     protocol_file: ProtocolFile
     pipeline: Pipeline
-    _memory: _Memory = field(default_factory=_Memory, repr=False)
+    standing: Standing
+    chain: Chain | None
+    _verdicts: dict[str, Verdict] = field(default_factory=dict, repr=False)
     _watcher: Callable[[Verdict], None] | None = field(default=None, repr=False)
 
     @classmethod
@@ -69,11 +69,19 @@ class Study:
                     f"{protocol_file.path}: [analyses.{analysis}]: no analysis is called that",
                     remedy=f"name one of {', '.join(ANALYSES)}",
                 )
-        return cls(protocol_file.path.parent, protocol_file, Pipeline(protocol_file, model, options))
+        folder = protocol_file.path.parent
+        standing, chain = standing_of(folder, protocol_file, options.root)
+        binding = None if chain is None else Binding(chain, protocol_file, options.root)
+        pipeline = Pipeline(protocol_file, model, options, binding)
+        return cls(folder, protocol_file, pipeline, standing, chain)
 
     def watched(self, watcher: Callable[[Verdict], None]) -> Study:
         """Return the same study, telling `watcher` of each verdict that is asked for."""
-        return replace(self, _watcher=watcher)
+        other = replace(self, _watcher=watcher)
+        # One process reads and decides each thing once, whoever watches.
+        for name in ("answers", "original", "log"):
+            object.__setattr__(other, name, getattr(self, name))
+        return other
 
     @property
     def protocol(self) -> Protocol:
@@ -81,9 +89,36 @@ class Study:
         return self.protocol_file.protocol
 
     @property
+    def promises(self) -> dict[str, Hypothesis]:
+        """What each of `hypotheses` promises: as it is now, or as it was registered where it is withdrawn."""
+        registered = {} if self.chain is None else self.chain.registration.promise.hypotheses
+        found = {**registered, **self.protocol.hypotheses}
+        return {name: found[name] for name in self.hypotheses}
+
+    @property
     def hypotheses(self) -> tuple[str, ...]:
-        """Ids of the hypotheses, in the protocol's order."""
-        return tuple(self.protocol.hypotheses)
+        """Ids of the hypotheses, in the protocol's order; those that were registered and are withdrawn come last."""
+        registered = () if self.chain is None else self.chain.registration.promise.hypotheses
+        return tuple(dict.fromkeys((*self.protocol.hypotheses, *registered)))
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What the promise in the working tree says."""
+        return Answers(self.protocol_file, self.pipeline)
+
+    @cached_property
+    def original(self) -> Answers | None:
+        """What the promise says as it was frozen, where it was amended or edited since."""
+        if self.chain is None or self.chain.original.digest == self.protocol_file.digest:
+            return None
+        pipe = self.pipeline
+        frozen = self.chain.original
+        return Answers(frozen, Pipeline(frozen, pipe.alias, pipe.options, pipe.binding))
+
+    @cached_property
+    def log(self) -> AttemptLog:
+        """The attempts that were made so far."""
+        return AttemptLog(self.folder / ATTEMPTS)
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """Answer every hypothesis."""
@@ -91,6 +126,9 @@ class Study:
 
     def verdict(self, hypothesis: str) -> Verdict:
         """Answer one hypothesis, capturing and measuring first where evidence is missing.
+
+        Where the promise was amended, both verdicts are computed. The amended one leads only if nothing was
+        known of the data when it was amended; else the original one does, and the other stands beside it.
 
         Parameters
         ----------
@@ -104,22 +142,58 @@ class Study:
         PreregError
             Whatever keeps evidence from being measured or read.
         """
-        if hypothesis not in self._memory.verdicts:
-            self._memory.verdicts[hypothesis] = self._decide(hypothesis)
-        verdict = self._memory.verdicts[hypothesis]
+        if hypothesis not in self._verdicts:
+            self._verdicts[hypothesis] = self._decide(hypothesis)
+        verdict = self._verdicts[hypothesis]
         if self._watcher is not None:
             self._watcher(verdict)
         return verdict
 
     def is_ready(self, hypothesis: str) -> bool:
         """Tell whether the evidence for one hypothesis, its controls included, is there."""
-        return all(self.pipeline.present(a, arm) for a, arm in self._needs(hypothesis))
+        return not self.missing(hypothesis)
+
+    def missing(self, hypothesis: str) -> tuple[str, ...]:
+        """Say which evidence a hypothesis lacks, and why what lies there doesn't count."""
+        return tuple(
+            dict.fromkeys(
+                answers.pipeline.why_absent(analysis, arm)
+                for answers in self._versions(hypothesis)
+                for analysis, arm in answers.needs(hypothesis)
+                if not answers.pipeline.present(analysis, arm)
+            )
+        )
 
     def prepare(self) -> None:
         """Measure whatever evidence the study still lacks."""
         for name in self.hypotheses:
-            for analysis, arm in self._needs(name):
-                self.evidence(analysis, arm)
+            for answers in self._versions(name):
+                for analysis, arm in answers.needs(name):
+                    answers.evidence(analysis, arm)
+
+    def evidence(self, analysis: str, arm: str = "model") -> Evidence:
+        """Return verified evidence, measuring it first where it is missing; read once in a process."""
+        return self.answers.evidence(analysis, arm)
+
+    def record_attempt(self, verdicts: Sequence[Verdict]) -> None:
+        """Log what these verdicts answered, on which data; what is logged already is not logged again.
+
+        Raises
+        ------
+        StorageError
+            If the log can't be written.
+        """
+        results = {v.hypothesis: (v.data, v.outcome.value) for v in verdicts}
+        looks = {v.hypothesis: v.look for v in verdicts if v.look is not None}
+        self.log.record(
+            study=self.protocol.study.name,
+            model=self.pipeline.alias,
+            # The one in force, also where it can't be shown to hold: what was seen then was seen under it.
+            registration=self.standing.root,
+            protocol=self.protocol_file.digest,
+            results=results,
+            looks=looks,
+        )
 
     def header(self) -> list[str]:
         """Return a few lines that say which study, model, registration and sample this is."""
@@ -142,7 +216,7 @@ class Study:
         )
         return [
             f"study: {self.protocol.study.name} on {self.pipeline.alias} ({self.pipeline.entry.source})",
-            f"protocol: {self.protocol_file.digest[:16]}, not registered: no freeze is on record",
+            f"protocol: {self.protocol_file.digest[:16]}, {self.standing.line()}",
             f"sample: {sample}",
         ]
 
@@ -153,186 +227,99 @@ class Study:
             f"Intervals: {self.protocol.inference.interval.replace('_', ' ')} bootstrap of subjects, level {level:g} "
             f"({1 - 2 * self.protocol.inference.equivalence_alpha:g} for equivalence). A claim with several "
             "contrasts shows its worst one; the bound that could refute it is Bonferroni-corrected.",
-            f"Protocol {self.protocol_file.digest[:16]}. Not registered: no freeze is on record, so nothing here "
-            "shows that the thresholds came before the data.",
+            *self._registration_notes(),
         )
 
-    def evidence(self, analysis: str, arm: str = "model") -> Evidence:
-        """Return verified evidence, measuring it first where it is missing; read once in a process."""
-        key = (analysis, arm)
-        if key not in self._memory.evidence:
-            self._memory.evidence[key] = self.pipeline.evidence(analysis, arm)
-        return self._memory.evidence[key]
+    def _registration_notes(self) -> list[str]:
+        standing, protocol = self.standing, f"Protocol {self.protocol_file.digest[:16]}"
+        if standing.status == "unregistered":
+            return [
+                f"{protocol}. Not registered: no freeze is on record, so nothing here shows that the thresholds came "
+                "before the data."
+            ]
+        lines = [f"{protocol}; {standing.line()}."]
+        if standing.remedy is not None:
+            lines.append(f"Next: {standing.remedy}")
+        seen = () if self.chain is None else self.chain.registration.seen
+        if standing.is_registered and {self.pipeline.entry.slug, self.pipeline.alias} & set(seen):
+            lines.append(
+                f"Results on {self.pipeline.alias} were on record when the thresholds were frozen: these verdicts "
+                "are no predictions."
+            )
+        return lines
 
     # -- how an answer is made ------------------------------------------------------------------------
 
-    def _hypothesis(self, name: str) -> Hypothesis:
-        try:
-            return self.protocol.hypotheses[name]
-        except KeyError as error:
-            raise StudyError(
-                f"{self.protocol_file.path}: there is no hypothesis {name!r}; there are {', '.join(self.hypotheses)}"
-            ) from error
+    def _versions(self, name: str) -> list[Answers]:
+        """Return whose evidence a hypothesis needs: the promise in force, and the frozen one where they differ."""
+        found = [self.answers] if name in self.protocol.hypotheses else []
+        frozen = self.original
+        is_frozen = frozen is not None and name in frozen.protocol.hypotheses
+        if frozen is not None and is_frozen and (not found or self._is_amended(name)):
+            found.append(frozen)
+        if not found:
+            self.answers.hypothesis(name)
+        return found
 
-    def _needs(self, name: str) -> list[tuple[str, str]]:
-        promise = self._hypothesis(name)
-        claims = [promise, *(self.protocol.controls[c] for c in promise.controls)]
-        return list(dict.fromkeys((claim.evidence, arm) for claim in claims for arm in claim.arms))
-
-    def _frame(self, analysis: str, arm: str) -> Frame:
-        key = (analysis, arm)
-        if key not in self._memory.frames:
-            self._memory.frames[key] = frame_of(self.evidence(*key), f"{analysis} ({arm})")
-        return self._memory.frames[key]
+    def _is_amended(self, name: str) -> bool:
+        return self.chain is not None and bool(self.chain.concerns(name))
 
     def _decide(self, name: str) -> Verdict:
-        promise = self._hypothesis(name)
-        if digest(self.protocol) != self.protocol_file.digest:
-            raise StudyError(
-                f"{self.protocol_file.path}: the promise was changed in memory since it was read"
-            )
-        result = self._claim(name, promise)
-        controls = tuple(self._control(control) for control in promise.controls)
-        permutations = self._permutations(promise)
-        broken = [
-            f"{analysis} ({arm}): {check.name}: {check.detail}"
-            for analysis, arm in self._needs(name)
-            for check in self.evidence(analysis, arm).checks
-            if not check.passed
-        ]
-        outcome, reason = _join(result, controls, permutations, broken)
-        tables: dict[str, str] = {}
-        for analysis, arm in self._needs(name):
-            record = self.evidence(analysis, arm).provenance
-            if record is not None:
-                tables.update(record.tables)
-        return Verdict(
-            study=self.protocol.study.name,
-            hypothesis=name,
-            model=self.pipeline.alias,
-            outcome=outcome,
-            reason=reason,
-            promise=promise,
-            result=result,
-            controls=controls,
-            permutations=permutations,
-            published=self.protocol.published.get(name),
-            level=self._level(promise),
-            n_units=min(c.n_units for c in result.contrasts),
-            n_rows=min(c.n_rows for c in result.contrasts),
-            protocol_digest=self.protocol_file.digest,
-            evidence=tables,
+        versions = self._versions(name)
+        chosen = self._answer(versions[0], name)
+        if self.chain is None or not self.standing.is_registered:
+            return chosen
+        if self.chain.is_added(name):
+            return replace(chosen, exploratory=True)
+        if versions[0] is self.original:
+            return replace(chosen, version="original")
+        if len(versions) == 1:
+            return chosen
+        original = replace(self._answer(versions[1], name), version="original")
+        amended = replace(chosen, version="amended")
+        if self.chain.known_to(name, self._roots_seen()) == "none":
+            return replace(amended, other=original)
+        return replace(original, other=amended)
+
+    def _answer(self, answers: Answers, name: str) -> Verdict:
+        data = content_digest(answers.tables(name))
+        roots = () if self.chain is None else self.chain.roots
+        look = self.log.look_of(self.pipeline.alias, name, roots or None, data)
+        tally = self.log.tally(self.pipeline.alias, name)
+        looks = answers.protocol.inference.looks
+        standing = self._standing_of_evidence(answers, name)
+        return replace(
+            answers.verdict(name, look if looks is not None else 1),
+            standing=standing,
+            data=data,
+            attempts=len({*tally.data, data}),
+            look=None if looks is None else _look(look, answers.alpha(name, look)),
         )
 
-    def _level(self, claim: Hypothesis | Control) -> float:
-        spec = self.protocol.inference
-        return 1.0 - 2.0 * spec.equivalence_alpha if claim.direction == "equivalence" else spec.level
-
-    def _control(self, name: str) -> ClaimResult:
-        if name not in self._memory.controls:
-            self._memory.controls[name] = self._claim(name, self.protocol.controls[name])
-        return self._memory.controls[name]
-
-    def _claim(self, name: str, claim: Hypothesis | Control) -> ClaimResult:
-        spec, level = self.protocol.inference, self._level(claim)
-        frames = {arm: self._frame(claim.evidence, arm) for arm in claim.arms}
-        sets = self._update_sets(claim.evidence)
-        updates = [sets[contrast.updates] for contrast in claim.contrasts]
-        requests = [
-            contrast_table(contrast, frames, at)
-            for contrast, at in zip(claim.contrasts, updates, strict=True)
-        ]
-        plan = BootstrapPlan(requests[0][0].n_units, spec.replicates, spec.seed)
-        refuting = bonferroni_level(level, len(requests))
-        groups = headline_intervals_many(
-            requests,
-            plan,
-            level,
-            also_levels=(refuting,),
-            methods=(spec.interval, *spec.sensitivity),
-            studentized_replicates=spec.studentized_replicates,
-        )
-        results = [group[0] for group in groups]
-        decision = decide_conjunction(
-            results,
-            claim.threshold,
-            claim.direction,
-            level,
-            method=spec.interval,
-            min_units=spec.minimum_units,
-            constant_is_proof=isinstance(claim, Control),
-        )
-        labels = [contrast.label for contrast in claim.contrasts]
-        return ClaimResult(
-            name=name,
-            outcome=decision.outcome,
-            estimate=decision.estimate,
-            low=decision.low,
-            high=decision.high,
-            binds=labels[decision.binding],
-            reason=decision.reason,
-            contrasts=tuple(
-                _record(label, at, result, level, spec.interval)
-                for label, at, result in zip(labels, updates, results, strict=True)
-            ),
-        )
-
-    def _update_sets(self, analysis: str) -> dict[str, tuple[int, ...]]:
-        """Return the protocol's sets for the depth that was measured: from the promise, not from the record."""
-        record = self.evidence(analysis).provenance
-        deepest = self._frame(analysis, "model").updates[-1]
-        if record is None or record.n_layers != deepest + 1:
-            raise EvidenceError(f"{analysis}: the deepest update measured is {deepest}, not the model's last")
-        return self.protocol.resolve_updates(record.n_layers)
-
-    def _permutations(self, promise: Hypothesis) -> tuple[PermutationResult, ...]:
-        if promise.permutation is None:
-            return ()
-        evidence = self.evidence(promise.evidence, "model")
-        frame = self._frame(promise.evidence, "model")
-        return permutation_results(promise.permutation, evidence, frame, self._update_sets(promise.evidence))
-
-
-def _record(
-    label: str, updates: Sequence[int], result: ContrastResult, level: float, method: str
-) -> ContrastRecord:
-    at: Mapping[Method, object] = result.at(level)
-    chosen = result.interval(method, level)
-    return ContrastRecord(
-        label=label,
-        updates=tuple(updates),
-        estimate=result.estimate,
-        low=chosen.low,
-        high=chosen.high,
-        se=result.standard_error,
-        sensitivity={
-            str(m): (result.interval(m, level).low, result.interval(m, level).high) for m in at if m != method
-        },
-        influence=result.largest_influence,
-        degenerate=result.degenerate,
-        n_units=result.n_units,
-        n_rows=result.n_rows,
-    )
-
-
-def _join(
-    result: ClaimResult,
-    controls: Sequence[ClaimResult],
-    permutations: Sequence[PermutationResult],
-    broken: Sequence[str],
-) -> tuple[Outcome, str]:
-    """Let whatever speaks against trusting the interval speak before it."""
-    if broken:
-        return Outcome.INVALID, f"a check of the analysis failed: {broken[0]}"
-    for control in controls:
-        if control.outcome is not Outcome.SUPPORTED:
-            return Outcome.INVALID, f"control {control.name} does not hold: {control.reason}"
-    reason = f"{result.reason} ({result.binds})" if len(result.contrasts) > 1 else result.reason
-    if result.outcome is Outcome.SUPPORTED:
-        for test in permutations:
-            if not test.passed:
-                return (
-                    Outcome.INCONCLUSIVE,
-                    f"{reason}; but the refitted permutation over {test.updates} gives p = {test.p:.4g}",
+    def _standing_of_evidence(self, answers: Answers, name: str) -> Standing:
+        """Return how the study stands, or what keeps this evidence from being the registered one."""
+        if self.chain is None or not self.standing.is_registered:
+            return self.standing
+        for analysis, arm in answers.needs(name):
+            record = answers.evidence(analysis, arm).provenance
+            if record is None or record.registration not in self.chain.roots:
+                binding = answers.pipeline.binding
+                why = (
+                    ()
+                    if binding is None
+                    else binding.obstacles(self.pipeline.alias, self.pipeline.revision())
                 )
-    return result.outcome, reason
+                reason = f"the evidence {analysis}.{arm} was measured outside the registration"
+                remedy = f"prereg measure {self.folder} --model {self.pipeline.alias}"
+                return replace(self.standing, status="unverified", reasons=(reason, *why[:3]), remedy=remedy)
+        return self.standing
+
+    def _roots_seen(self) -> frozenset[str]:
+        """Return the roots under which results are logged; an unregistered attempt counts as before all of them."""
+        found = {attempt.registration for attempt in self.log.read().entries}
+        chain = self.chain
+        return frozenset(chain.roots if chain is not None and None in found else {r for r in found if r})
+
+
+def _look(look: int, alpha: float) -> Look | None:
+    return Look(look=look, alpha=alpha) if alpha > 0.0 else None

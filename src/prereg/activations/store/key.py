@@ -83,6 +83,7 @@ def key_fields(
             "block_rows": request.block_rows,
         },
         "versions": dict(library_versions() if versions is None else versions),
+        **({} if request.registration is None else {"registration": request.registration}),
     }
 
 

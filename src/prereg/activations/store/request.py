@@ -119,6 +119,9 @@ class CaptureRequest:
         Torch threads. The number changes the last bits, so it is part of a store's key.
     block_rows
         Stored rows that are written, hashed and journaled together; None takes what fits in some 48 MiB.
+    registration
+        Root digest of the registration that this is captured for, 64 hex characters; part of a store's key, so
+        that what was captured before a freeze is never taken for what was captured after it. None for none.
 
     Raises
     ------
@@ -132,6 +135,7 @@ class CaptureRequest:
     token_budget: int = 256
     threads: int = 1
     block_rows: int | None = None
+    registration: str | None = None
 
     def __post_init__(self) -> None:
         unknown = [stack for stack in self.stacks if stack not in STACKS]

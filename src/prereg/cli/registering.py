@@ -1,0 +1,232 @@
+"""`prereg freeze` and `prereg amend`: write down a promise, and what was changed about it later."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from prereg.cli.options import (
+    CacheDir,
+    Json,
+    Models,
+    ReportDir,
+    StudyFolder,
+    project_root,
+    run_options,
+    study_folder,
+)
+from prereg.cli.told import result, show, told
+
+if TYPE_CHECKING:
+    from prereg.registration.freeze import Freeze
+    from prereg.registration.records import Amendment, Registration
+
+__all__ = ["amend", "freeze"]
+
+Known = Annotated[
+    Literal["none", "pilot", "full"],
+    typer.Option(
+        "--known",
+        help="what is known of the data by now: nothing; a pilot's; or those that the study is answered by",
+    ),
+]
+Statement = Annotated[
+    str | None,
+    typer.Option(
+        "--statement",
+        metavar="TEXT",
+        help="which data were seen, and what they showed; needed unless nothing is known",
+        show_default=False,
+    ),
+]
+Registered = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="also pin this model, fetched already; repeatable [default: all that `prereg models` lists as pinned]",
+        show_default=False,
+    ),
+]
+
+
+def freeze(
+    study: StudyFolder = None,
+    known: Known = "none",
+    statement: Statement = None,
+    model: Registered = None,
+    attach: Annotated[
+        Path | None,
+        typer.Option(
+            "--attach",
+            metavar="FILE",
+            help="don't freeze: put a signature (.sig) or receipt (.ots, .tsr) of registration.json beside it",
+            show_default=False,
+        ),
+    ] = None,
+    cache_dir: CacheDir = None,
+    report_dir: ReportDir = None,
+    json: Json = False,
+) -> None:
+    """Register a study: write registration.json, which says what is promised and pins what it depends on.
+
+    It holds the promise itself, and the digests of the protocol, the gates, the code that measures and decides, the
+    facts, the models' revisions and the versions of numerical libraries; their joint digest, the root, travels with
+    every store, table, verdict and report from then on. Commit it before you measure: the first commit that
+    carries it is what `prereg audit` goes by. It is written once; later changes are amendments.
+
+    Refused: a dirty tree or no git, a hypothesis without a gate, a claim of equivalence whose minimum detectable
+    effect exceeds its margin, and --known none where results are on record.
+
+    \b
+    Exit codes: 0 registered; 2 refused, and why.
+
+    \b
+    Examples:
+      prereg freeze gates/my_study
+      prereg freeze gates/my_study --known pilot --statement "A pilot on pythia-tiny: R2 of 0.4."
+      ssh-keygen -Y sign -n prereg -f ~/.ssh/id_ed25519 gates/my_study/registration.json
+      prereg freeze gates/my_study --attach receipt.ots
+    """  # noqa: D301 (backslash-b keeps lines as they are)
+    with told(json):
+        folder = study_folder(study)
+        if attach is not None:
+            _attach(folder, attach, json)
+            return
+        from prereg.registration.freeze import freeze as write
+
+        registration = write(
+            _prepared(folder, cache_dir, report_dir, model), known=known, statement=statement
+        )
+        if json:
+            result(_told(registration, folder / "registration.json", folder))
+        else:
+            show("\n".join(_frozen_lines(registration, folder)))
+
+
+def amend(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="folder with the protocol.toml")],
+    subject: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SUBJECT...",
+            help="what was changed: a hypothesis' id, a table of the protocol (`inference`, `controls.<name>`), or "
+            "`gates`, `code`, `facts`, `models`, `libraries`",
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, in a sentence")],
+    known: Annotated[
+        Literal["none", "pilot", "full"],
+        typer.Option(
+            "--known", help="what is known of the data by now: nothing; a pilot's; or those that answer"
+        ),
+    ],
+    statement: Statement = None,
+    model: Registered = None,
+    cache_dir: CacheDir = None,
+    report_dir: ReportDir = None,
+    json: Json = False,
+) -> None:
+    """Amend a registration: append what was changed since, why, and what was known at the time.
+
+    Edit the protocol or the gate first, then amend; name everything that changed. Nothing is overwritten: the
+    amendment is one new file under amendments/. From then on both verdicts are computed. The amended one leads only
+    if no data were known; else the original one does, and the amended one stands beside it. A hypothesis that is
+    added is exploratory.
+
+    \b
+    Exit codes: 0 amended; 2 refused, and why.
+
+    \b
+    Examples:
+      prereg amend gates/my_study H2 --known full --statement "H2 was refuted on pythia-tiny." \\
+        --reason "The margin was read off the wrong table of the paper."
+      prereg amend gates/my_study code --known full --statement "All verdicts." --reason "A faster solver."
+    """  # noqa: D301 (backslash-b keeps lines as they are)
+    with told(json):
+        folder = study_folder(study)
+        from prereg.registration.amend import amend as write
+
+        amendment = write(
+            _prepared(folder, cache_dir, report_dir, model),
+            subject,
+            reason=reason,
+            known=known,
+            statement=statement,
+        )
+        file = folder / "amendments" / amendment.file_name
+        if json:
+            result(_told(amendment, file, folder))
+        else:
+            show("\n".join(_amended_lines(amendment, file, folder)))
+
+
+def _prepared(folder: Path, cache: Path | None, reports: Path | None, models: Models) -> Freeze:
+    from prereg.pipeline import pinned_models
+    from prereg.protocol import read_protocol
+    from prereg.registration.freeze import Freeze
+
+    root = project_root(folder)
+    options = run_options(root, cache_dir=cache, report_dir=reports)
+    protocol_file = read_protocol(folder)
+    return Freeze(
+        folder=folder,
+        root=root,
+        protocol_file=protocol_file,
+        reports=(reports or root / "reports") / protocol_file.protocol.study.name,
+        models=pinned_models(options, models or ()),
+    )
+
+
+def _attach(folder: Path, receipt: Path, json: bool) -> None:
+    from prereg.registration.receipts import attach
+
+    file = attach(folder, receipt)
+    if json:
+        result({"study": folder.name, "file": str(file)})
+    else:
+        show(f"{file}\ncommit it: git add {file} && git commit -m 'Attach a receipt of the registration'")
+
+
+def _told(record: Registration | Amendment, file: Path, folder: Path) -> dict[str, Any]:
+    return {
+        "study": record.study,
+        "file": str(file),
+        "root": record.root,
+        "date": record.date,
+        "known": record.known,
+        "commit": _commit_line(record, folder, file),
+    }
+
+
+def _commit_line(record: Registration | Amendment, folder: Path, file: Path) -> str:
+    what = shlex.quote(f"Register {record.study}: {file.name}")
+    return f"git add {shlex.quote(str(folder))} && git commit -m {what}"
+
+
+def _frozen_lines(registration: Registration, folder: Path) -> list[str]:
+    c = registration.components
+    lines = [
+        f"registered {registration.study}: root {registration.root}",
+        f"  hypotheses {len(registration.promise.hypotheses)}; gates {len(c.gates)} files; code {len(c.code)} "
+        f"modules; models {len(c.models)}; libraries {len(c.libraries)}",
+    ]
+    if registration.seen:
+        lines.append(f"  on record before: results on {', '.join(registration.seen)}")
+    return [
+        *lines,
+        "commit it before you measure:",
+        f"  {_commit_line(registration, folder, folder / 'registration.json')}",
+    ]
+
+
+def _amended_lines(amendment: Amendment, file: Path, folder: Path) -> list[str]:
+    lines = [f"amendment {amendment.number} to {amendment.study}: root {amendment.root}"]
+    lines += [f"  {change.words()}" for change in amendment.changes]
+    lines += [f"  {change.component}: {change.name}" for change in amendment.files[:8]]
+    if len(amendment.files) > 8:
+        lines.append(f"  and {len(amendment.files) - 8} more files")
+    return [*lines, "commit it together with the change:", f"  {_commit_line(amendment, folder, file)}"]

@@ -1,0 +1,198 @@
+"""How a study stands, at a glance: what each run asks before it answers. The whole history is `prereg audit`'s."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prereg.errors import RegistrationError
+from prereg.hostile import printable
+from prereg.protocol import ProtocolFile
+from prereg.registration.attempts import ATTEMPTS, AttemptLog
+from prereg.registration.chain import Chain, read_chain
+from prereg.registration.components import code_now, differing, facts_digests, gates_now
+from prereg.registration.records import AMENDMENTS, REGISTRATION, Known
+
+__all__ = ["UNREGISTERED", "Standing", "Status", "standing_of"]
+
+Status = Literal["registered", "unregistered", "unverified", "tampered"]
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether what a study says now is what was registered.
+
+    Parameters
+    ----------
+    status
+        ``registered``: the promise, the gates, the code and the facts are those of the registration, and git
+        holds it. ``unregistered``: there is none. ``unverified``: there is one, but it can't be shown that it
+        covers what is here. ``tampered``: what is here contradicts it.
+    root
+        Root digest in force, or None.
+    reasons
+        Why it is not registered; empty where it is.
+    remedy
+        The next step.
+    known
+        The most that was known of the data when something was frozen or amended.
+    commit
+        The first commit that carries the registration, where git could be asked.
+    date
+        When it was frozen, by its author's clock.
+    """
+
+    status: Status
+    root: str | None = None
+    reasons: tuple[str, ...] = ()
+    remedy: str | None = None
+    known: Known | None = None
+    commit: str | None = None
+    date: str | None = None
+
+    @property
+    def is_registered(self) -> bool:
+        """True only where nothing stands in the way."""
+        return self.status == "registered"
+
+    def line(self) -> str:
+        """Say it in one line."""
+        if self.status == "unregistered":
+            return "not registered: no freeze is on record"
+        if self.root is None or self.status != "registered":
+            name = "" if self.root is None else f" {self.root[:16]}"
+            return f"registration{name} {self.status.upper()}: {'; '.join(self.reasons)}"
+        at = "" if self.commit is None else f", first in commit {self.commit[:12]}"
+        known = "" if self.known == "none" else f"; {self.known} data were known"
+        return f"registered {self.root[:16]}, frozen {(self.date or '')[:10]}{at}{known}"
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as plain data; no commit and no reason that depends on where the checkout lies."""
+        return {
+            "status": self.status,
+            "root": self.root,
+            "known": self.known,
+            "reasons": list(self.reasons),
+        }
+
+
+UNREGISTERED = Standing("unregistered")
+"""How a study stands that nobody has frozen."""
+
+
+def standing_of(folder: Path, protocol_file: ProtocolFile, root: Path) -> tuple[Standing, Chain | None]:
+    """Return how the study in `folder` stands, and its chain where it can be read.
+
+    Reads some hundred small files and asks git twice; nothing is raised for what a hostile file may hold.
+
+    Parameters
+    ----------
+    folder
+        The study's.
+    protocol_file
+        Its protocol, as read.
+    root
+        The project's root.
+    """
+    try:
+        chain = read_chain(folder)
+    except RegistrationError as error:
+        # Reasons stand in tracked tables: where a checkout lies is none of their business.
+        reason = error.message.replace(f"{folder}{os.sep}", "")
+        return Standing("tampered", reasons=(reason,), remedy=error.remedy), None
+    if chain is None:
+        if (folder / AMENDMENTS).is_symlink() or (folder / AMENDMENTS).exists():
+            reason = f"{AMENDMENTS} is there, but {REGISTRATION} is not"
+            return Standing("tampered", reasons=(reason,), remedy=f"git checkout -- {folder}"), None
+        return Standing("unregistered", remedy=f"prereg freeze {folder}"), None
+    status, reasons, remedy, commit = _judge(chain, protocol_file, root)
+    standing = Standing(
+        status, chain.current.root, reasons, remedy, chain.known, commit, chain.registration.date
+    )
+    return standing, chain
+
+
+def _judge(
+    chain: Chain, protocol_file: ProtocolFile, root: Path
+) -> tuple[Status, tuple[str, ...], str | None, str | None]:
+    fault = chain.fault()
+    if fault is not None:
+        return "tampered", (fault,), f"git log -p -- {chain.folder / AMENDMENTS}", None
+    changed = chain.differs(protocol_file.protocol)
+    if changed:
+        words = _few([change.words for change in changed])
+        remedy = f"git checkout -- {protocol_file.path}, or: prereg amend {chain.folder} ... --reason ..."
+        return "tampered", words, remedy, None
+    moved = moved_components(chain, protocol_file, root)
+    if moved:
+        words = _few([f"{printable(n)} is not the registered one" for names in moved.values() for n in names])
+        remedy = f"restore it, or: prereg amend {chain.folder} {' '.join(moved)} --reason ..."
+        return "unverified", words, remedy, None
+    faults = AttemptLog(chain.folder / ATTEMPTS).read().faults
+    if faults:
+        remedy = f"git checkout -- {chain.folder / ATTEMPTS}, then: prereg audit {chain.folder}"
+        return "unverified", _few([f"the attempts log is damaged: {fault}" for fault in faults]), remedy, None
+    return _ask_git(chain)
+
+
+def moved_components(chain: Chain, protocol_file: ProtocolFile, root: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return gate files, modules and facts that are not the registered ones, by component; none where all are.
+
+    Libraries are not among them: they bear on a measurement, and each piece of evidence names its own.
+    """
+    frozen = chain.current.components
+    try:
+        gates = gates_now(chain.folder, root)
+    except RegistrationError:
+        gates = {}
+    found = {
+        "gates": differing(frozen.gates, gates),
+        "code": differing(frozen.code, code_now(frozen.code)),
+        "facts": differing(frozen.facts, facts_digests(protocol_file.protocol, root)),
+    }
+    return {component: names for component, names in found.items() if names}
+
+
+def _ask_git(chain: Chain) -> tuple[Status, tuple[str, ...], str | None, str | None]:
+    from prereg.registration.history import Repository
+
+    file = chain.folder / REGISTRATION
+    try:
+        repository = Repository.open(chain.folder)
+        seen = repository.quick(file)
+        attempts = f"{repository.relative(chain.folder)}/{ATTEMPTS}/".removeprefix("./")
+    except RegistrationError as error:
+        reason = error.message.replace(f"{chain.folder}{os.sep}", "")
+        return "unverified", (reason,), error.remedy, None
+    if seen.obstacle is not None:
+        return "unverified", (seen.obstacle.reason,), seen.obstacle.remedy, seen.first
+    if seen.first is None:
+        reason = f"{REGISTRATION} is not committed: nothing shows that it came before the data"
+        return "unverified", (reason,), f"git add {chain.folder} && git commit -m 'Register the study'", None
+    if seen.rewritten:
+        reason = f"{REGISTRATION} was rewritten after its first commit {seen.first[:12]}"
+        return "tampered", (reason,), f"prereg audit {chain.folder}", seen.first
+    # Each run adds to the log; what it takes away is another matter.
+    uncommitted = [
+        name
+        for name in seen.uncommitted
+        if not (name.startswith(attempts) and (repository.root / name).is_file())
+    ]
+    if uncommitted:
+        return (
+            "unverified",
+            _few([f"{printable(name)} is not committed as it is here" for name in uncommitted]),
+            f"git add {chain.folder} && git commit",
+            seen.first,
+        )
+    return "registered", (), None, seen.first
+
+
+def _few(words: list[str]) -> tuple[str, ...]:
+    more = len(words) - _SHOWN
+    return tuple(words[:_SHOWN]) + ((f"and {more} more",) if more > 0 else ())
