@@ -1,37 +1,57 @@
 """The pytest plugin: options, the `study` fixture, honest accounting, the verdict table. It decides nothing.
 
-A *gate* is a test that takes the `study` fixture. What a gate's outcome means:
+A *gate* is a test that takes the `study` fixture, or one in a study's folder that is named after a hypothesis. What a
+gate's outcome means:
 
-============================  =======================================================================
-supported                     passed
-refuted, inconclusive         failed, with the interval and what was promised instead of a traceback
-invalid                       failed: a control failed or the data are degenerate, so nothing was shown
-green without being asked     failed: a gate may not pass unless a verdict was asked and is supported
-anything else                 reported as not tested
-============================  =======================================================================
+==========================================  =========================================================================
+supported                                   passed, where the study is registered and the hypothesis was promised
+unregistered, unverified, exploratory       skipped: the interval says supported, but nothing may be claimed
+refuted, inconclusive                       failed, with the interval and what was promised instead of a traceback
+invalid                                     failed: a control failed, the data are degenerate, or the gate or prereg
+                                            itself was bent, so nothing was shown
+tampered                                    failed: what is here contradicts the registration
+green without being asked                   failed: a gate may not pass unless a verdict was asked
+anything else                               reported as not tested
+==========================================  =========================================================================
+
+At the session's end each answer is made again from the evidence by a study that is opened afresh; tables are written
+only if every hypothesis was asked and nothing was refused. `--runxfail` is harmless here: an answer that was asked for
+stands, expected to fail or not. What can't be told from inside is a process that ends itself (``os._exit``): its exit
+code is its own. Run gates with ``-n 1`` where that matters; a worker that ends itself fails the session.
 """
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from prereg.pytest_plugin.gates import (
-    pytest_collection_modifyitems,
+    pytest_collection_finish,
+    pytest_deselected,
     pytest_generate_tests,
+    pytest_itemcollected,
     pytest_report_teststatus,
     pytest_runtest_makereport,
+    pytest_runtest_setup,
     study,
 )
-from prereg.pytest_plugin.session import Accounting
-from prereg.pytest_plugin.state import DEFAULT_MODEL, STUDIES
+from prereg.pytest_plugin.ledger import Ledger
+from prereg.pytest_plugin.refusals import blocked
+from prereg.pytest_plugin.session import Accounting, Seal
+from prereg.pytest_plugin.state import DEFAULT_MODEL, INTEGRITY, LEDGER, PLUGINS, STUDIES
+from prereg.pytest_plugin.tamper import Integrity
 
 __all__ = [
     "pytest_addoption",
-    "pytest_collection_modifyitems",
+    "pytest_collection_finish",
     "pytest_configure",
+    "pytest_deselected",
     "pytest_generate_tests",
+    "pytest_itemcollected",
     "pytest_report_teststatus",
     "pytest_runtest_makereport",
+    "pytest_runtest_setup",
     "study",
 ]
 
@@ -94,7 +114,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+ACCOUNTING, SEAL = "prereg-accounting", "prereg-seal"
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the session's own memory."""
+    """Prepare the session's own memory.
+
+    Raises
+    ------
+    pytest.UsageError
+        If a part of the plugin is blocked.
+    """
+    refused = blocked(config, (ACCOUNTING, SEAL))
+    if refused is not None:
+        raise pytest.UsageError(refused)
     config.stash[STUDIES] = {}
-    config.pluginmanager.register(Accounting(config), "prereg-accounting")
+    config.stash[LEDGER] = Ledger()
+    config.stash[INTEGRITY] = Integrity()
+    plugins: dict[str, object] = {"prereg": sys.modules[__name__]}
+    accounting = Accounting(config)
+    plugins |= {ACCOUNTING: accounting, SEAL: Seal(accounting)}
+    for name in (ACCOUNTING, SEAL):
+        config.pluginmanager.register(plugins[name], name)
+    config.stash[PLUGINS] = plugins

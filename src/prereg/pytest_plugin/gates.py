@@ -2,38 +2,86 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from prereg.errors import PreregError, StudyError
-from prereg.pytest_plugin.state import ASKED, PROMISES, models, open_study, study_folder
+from prereg.pytest_plugin.ledger import Answer
+from prereg.pytest_plugin.refusals import foreign_study, is_worker, rerun_marks, session_refusals
+from prereg.pytest_plugin.state import (
+    INTEGRITY,
+    LEDGER,
+    hypothesis_of,
+    models,
+    nearest_protocol,
+    open_study,
+    promised,
+    require_untouched,
+    study_folder,
+    study_key,
+)
+from prereg.pytest_plugin.words import LETTERS, Said, properties, said, worst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from prereg.study import Study, Verdict
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What one gate was told, written down in the moment that it was told."""
+
+    folder: Path
+    model: str
+    promises: tuple[str, ...]
+    answers: list[tuple[Mapping[str, Any], Said]] = field(default_factory=list)
+
+
+_HEARD = pytest.StashKey[_Heard]()
+_REFUSED = pytest.StashKey[str]()
+_GATE = pytest.StashKey[bool]()
+_SAYS_NO = (AssertionError, pytest.fail.Exception)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Ask every gate once for each model."""
-    if "study" in metafunc.fixturenames:
+    if "study" not in metafunc.fixturenames:
+        return
+    definitions = metafunc.definition._fixtureinfo.name2fixturedefs.get("study", ())
+    if definitions and definitions[-1].func is _own:
         metafunc.parametrize("study", models(metafunc.config), indirect=True)
 
 
 @pytest.fixture
-def study(request: pytest.FixtureRequest) -> Study:
+def study(request: pytest.FixtureRequest) -> Iterator[Study]:
     """Return the study whose protocol.toml is nearest above the gate, on the model under test.
 
     `study.verdict("H1")` answers a hypothesis, capturing and measuring first where evidence is missing.
     """
-    folder = study_folder(request.config, request.path)
-    opened = open_study(request.config, folder, _model(request))
-    asked: list[Verdict] = []
-    request.node.stash[ASKED] = asked
-    request.node.stash[PROMISES] = opened.hypotheses
-    return opened.watched(asked.append)
+    config, stash = request.config, request.node.stash
+    if _HEARD in stash:
+        raise StudyError(
+            f"{request.node.nodeid} was run again: the same evidence gives the same verdict, and a gate is asked once",
+            remedy="run gates without a plugin that repeats failed tests",
+        )
+    folder, model = study_folder(config, request.path), _model(request)
+    opened = open_study(config, folder, model)
+    heard = stash[_HEARD] = _Heard(folder, model, opened.hypotheses)
+
+    def hear(verdict: Verdict) -> None:
+        # Here, not later: a patch may be gone again, and a verdict changed, by the time that the gate ends.
+        record = verdict.as_record()
+        heard.answers.append((record, said(record, verdict.explain())))
+        config.stash[INTEGRITY].faults(libraries=True)
+
+    yield opened.watched(hear)
+    require_untouched(config)
+
+
+_own = study._get_wrapped_function()
 
 
 def _model(request: pytest.FixtureRequest) -> str:
@@ -50,19 +98,58 @@ def _model(request: pytest.FixtureRequest) -> str:
     return asked[0]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse gates whose `study` fixture is not the plugin's: an answer from elsewhere is no answer."""
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Note a gate: a test that takes `study`, or that lies in a study's folder and is named after a hypothesis."""
+    inside = nearest_protocol(item.config, item.path)
+    takes = "study" in getattr(item, "fixturenames", ())
+    if takes and (inside is not None or item.config.getoption("study") or foreign_study(item, _own) is None):
+        item.stash[_GATE] = True
+    elif inside is not None:
+        name = getattr(item, "originalname", None) or item.name
+        item.stash[_GATE] = hypothesis_of(name, promised(item.config, inside)) is not None
+    if item.stash.get(_GATE, False):
+        # Until it is deselected in sight, or is among those that will run.
+        item.config.stash[LEDGER].dropped.add(item.nodeid)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Strike out a gate that was deselected in sight."""
     for item in items:
-        info = getattr(item, "_fixtureinfo", None)
-        if info is None or "study" not in info.name2fixturedefs:
+        item.config.stash[LEDGER].dropped.discard(item.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse gates that could be answered by something else than their verdict, before any runs.
+
+    Raises
+    ------
+    pytest.UsageError
+        With the reason; under xdist the gate itself fails with it.
+    """
+    ledger = session.config.stash[LEDGER]
+    gates = [item for item in session.items if item.stash.get(_GATE, False)]
+    ledger.selected.update(item.nodeid for item in gates)
+    ledger.dropped -= ledger.selected
+    general = session_refusals(session.config) if gates else []
+    for item in gates:
+        reason = general[0] if general else _refusal(item)
+        if reason is None:
             continue
-        for definition in info.name2fixturedefs["study"]:
-            function = definition.func
-            if function.__module__ != __name__:
-                raise pytest.UsageError(
-                    f"{item.nodeid}: its `study` fixture is defined in {function.__module__}, not in prereg: "
-                    "a verdict from there would mean nothing. Rename that fixture."
-                )
+        if not is_worker(session.config):
+            raise pytest.UsageError(reason)
+        item.stash[_REFUSED] = reason
+
+
+def _refusal(item: pytest.Item) -> str | None:
+    return foreign_study(item, _own) or rerun_marks(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a gate that was refused where no usage error can be raised: in a worker of xdist."""
+    if _REFUSED in item.stash:
+        raise StudyError(item.stash[_REFUSED])
 
 
 # Outermost, so that marks such as xfail have had their say before the report is read.
@@ -73,66 +160,93 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, PreregError):
         report.longrepr = str(error)
-    if "study" not in getattr(item, "fixturenames", ()) and ASKED not in item.stash:
+    if not item.stash.get(_GATE, False) and _HEARD not in item.stash:
         return report
-    report.prereg_gate = True  # type: ignore[attr-defined]
-    asked = item.stash.get(ASKED, [])
-    if report.when != "call" or (report.skipped and not asked):
-        return report
-    # JUnit XML takes an item's properties when it is torn down.
-    item.user_properties.extend(pair for verdict in asked for pair in _properties(verdict))
-    report.prereg = [verdict.as_record() for verdict in asked]  # type: ignore[attr-defined]
-    unsupported = [verdict for verdict in asked if not _supported(verdict)]
-    fault = _fault(item, asked)
-    if fault is not None and not (report.failed and not isinstance(error, AssertionError)):
-        _fail(report, fault, "invalid")
-    elif unsupported and (not report.failed or isinstance(error, AssertionError)):
-        # Also where the gate then skipped itself or was expected to fail: an answer that was asked for stands.
-        _fail(report, "\n".join(v.explain() for v in unsupported), unsupported[0].outcome.value)
-    elif report.passed:
-        report.prereg_word = "supported"  # type: ignore[attr-defined]
+    heard = item.stash.get(_HEARD, None)
+    if report.when == "call":
+        _speak(item, report, heard, broken=report.failed and not isinstance(error, _SAYS_NO))
+    if report.when == "call" or not report.passed:
+        _write_down(item, report, heard)
     return report
 
 
-def _supported(verdict: Verdict) -> bool:
-    # Not `verdict.supported`: a gate that patches the property would be asked about itself.
-    return verdict.outcome == "supported"
+def _speak(item: pytest.Item, report: pytest.TestReport, heard: _Heard | None, *, broken: bool) -> None:
+    """Give the report the outcome of what was heard; one that broke for another reason stays broken."""
+    answers = [] if heard is None else heard.answers
+    # JUnit XML takes an item's properties when it is torn down.
+    item.user_properties.extend(pair for record, _ in answers for pair in properties(record))
+    integrity = item.config.stash[INTEGRITY]
+    integrity.faults(libraries=True)
+    altered = integrity.explain()
+    if altered is not None:
+        _set(item, report, Said("failed", "invalid", altered))
+    elif broken or (report.skipped and not answers):
+        return
+    elif (fault := _fault(item, heard)) is not None:
+        _set(item, report, Said("failed", "invalid", fault))
+    else:
+        outcome = worst([one for _, one in answers])
+        if outcome.outcome == "passed" and not report.passed:
+            # Whatever else the gate asserts: that it failed there is no word on its verdict.
+            return
+        # Also where the gate then skipped itself or was expected to fail: an answer that was asked for stands.
+        if not (outcome.outcome == "skipped" and report.failed):
+            _set(item, report, outcome)
 
 
-def _fail(report: pytest.TestReport, text: str, word: str) -> None:
-    report.outcome = "failed"
-    report.longrepr = text
-    report.prereg_word = word  # type: ignore[attr-defined]
+def _set(item: pytest.Item, report: pytest.TestReport, outcome: Said) -> None:
+    report.outcome = outcome.outcome
+    report.prereg_word = outcome.word  # type: ignore[attr-defined]
+    if outcome.outcome == "skipped":
+        file, line, _ = item.location
+        report.longrepr = (str(item.config.rootpath / file), (line or 0) + 1, outcome.text)
+    elif outcome.outcome == "failed":
+        report.longrepr = outcome.text
     if hasattr(report, "wasxfail"):
         del report.wasxfail
 
 
-def _fault(item: pytest.Item, asked: list[Verdict]) -> str | None:
+def _write_down(item: pytest.Item, report: pytest.TestReport, heard: _Heard | None) -> None:
+    """Enter what came of a gate into the ledger, and into the report for xdist's controller."""
+    ledger = item.config.stash[LEDGER]
+    before = ledger.answers.get(item.nodeid)
+    if before is not None and report.when == "teardown":
+        # A gate that breaks while it is cleared away has no word any more; what it heard stays on record.
+        answer = Answer(report.outcome, None, before.records, before.study)
+    else:
+        answer = Answer(
+            report.outcome,
+            getattr(report, "prereg_word", None),
+            () if heard is None else tuple(record for record, _ in heard.answers),
+            None if heard is None else study_key(heard.folder, heard.model),
+        )
+    ledger.answers[item.nodeid] = answer
+    report.prereg_gate = answer.as_plain()  # type: ignore[attr-defined]
+
+
+def _fault(item: pytest.Item, heard: _Heard | None) -> str | None:
     """Say why what the gate asked is not the question it is named after; None where it is."""
     name = getattr(item, "originalname", None) or item.name
-    promises = item.stash.get(PROMISES, ())
-    mine = [p for p in promises if f"{name}_".startswith(f"test_{re.sub('[^a-z0-9]', '_', p.lower())}_")]
-    if not mine:
+    if heard is not None:
+        promises = heard.promises
+    else:
+        inside = nearest_protocol(item.config, item.path)
+        promises = () if inside is None else promised(item.config, inside)
+    wanted = hypothesis_of(name, promises)
+    if wanted is None:
         return (
             f"{item.nodeid}: a gate is named after the hypothesis it asks, test_<id>_<what it says>, with an id "
-            f"among {', '.join(promises)}"
+            f"among {', '.join(promises) or 'those of its protocol'}"
         )
-    wanted = max(mine, key=len)
-    if not asked:
-        return f"{item.nodeid}: this gate ended without asking for the verdict of {wanted}: it shows nothing"
-    others = sorted({verdict.hypothesis for verdict in asked} - {wanted})
+    if heard is None or not heard.answers:
+        return (
+            f"{item.nodeid}: this gate ended without asking for the verdict of {wanted}: it shows nothing. "
+            f'A gate takes the `study` fixture and asks study.verdict("{wanted}"); any other test needs another name.'
+        )
+    others = sorted({str(record["hypothesis"]) for record, _ in heard.answers} - {wanted})
     if others:
         return f"{item.nodeid}: a gate of {wanted} may not answer for {', '.join(others)}"
     return None
-
-
-def _properties(verdict: Verdict) -> Iterator[tuple[str, object]]:
-    record = verdict.as_record()
-    for name in (
-        "study", "hypothesis", "model", "outcome", "estimate", "low", "high", "level", "threshold", "direction",
-        "units", "n_subjects", "n_prompts", "protocol_digest",
-    ):  # fmt: skip
-        yield f"prereg.{name}", record[name]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -141,5 +255,4 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     word = getattr(report, "prereg_word", None)
     if word is None or report.when != "call":
         return None
-    letters = {"supported": ".", "refuted": "R", "inconclusive": "I", "invalid": "!"}
-    return report.outcome, letters.get(word, "?"), word.upper()
+    return report.outcome, LETTERS.get(word, "?"), word.upper()

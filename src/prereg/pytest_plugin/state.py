@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from prereg.errors import StudyError
+from prereg.errors import PreregError, StudyError
 from prereg.pytest_plugin.display import progress, say
+from prereg.pytest_plugin.ledger import Ledger
+from prereg.pytest_plugin.refusals import hooks_removed
+from prereg.pytest_plugin.tamper import Integrity
 
 if TYPE_CHECKING:
     from prereg.pipeline import RunOptions
-    from prereg.study import Study, Verdict
+    from prereg.study import Study
 
 DEFAULT_MODEL = "pythia-tiny"
 
-ASKED = pytest.StashKey[list["Verdict"]]()
-PROMISES = pytest.StashKey[tuple[str, ...]]()
-STUDIES = pytest.StashKey[dict[tuple[Path, str], "Study"]]()
+STUDIES = pytest.StashKey[dict[tuple[str, str], "Study"]]()
+INTEGRITY = pytest.StashKey[Integrity]()
+PLUGINS = pytest.StashKey[dict[str, object]]()
+LEDGER = pytest.StashKey[Ledger]()
 _OPTIONS = pytest.StashKey["RunOptions"]()
+_NEAREST = pytest.StashKey[dict[Path, Path | None]]()
+_PROMISES = pytest.StashKey[dict[Path, tuple[str, ...]]]()
 
 
 def run_options(config: pytest.Config) -> RunOptions:
@@ -64,11 +71,9 @@ def study_folder(config: pytest.Config, gate: Path) -> Path:
     named = config.getoption("study")
     if named:
         return Path(named)
-    for folder in gate.parents:
-        if (folder / "protocol.toml").is_file():
-            return folder
-        if folder == config.rootpath:
-            break
+    nearest = nearest_protocol(config, gate)
+    if nearest is not None:
+        return nearest
     raise StudyError(
         f"{gate}: there is no protocol.toml beside or above this gate",
         remedy="put the gate into its study's folder, or name the folder with --study",
@@ -76,14 +81,90 @@ def study_folder(config: pytest.Config, gate: Path) -> Path:
 
 
 def open_study(config: pytest.Config, folder: Path, model: str) -> Study:
-    """Return the study in `folder` on one model, opened once a session."""
+    """Return the study in `folder` on one model, opened once a session.
+
+    Raises
+    ------
+    PreregError
+        If it can't be opened, or prereg itself is not what its files say.
+    """
     from prereg.study import Study
 
     studies = config.stash[STUDIES]
-    key = (folder.resolve(), model)
+    key = study_key(folder, model)
+    require_untouched(config)
     if key not in studies:
         studies[key] = Study.open(folder, model=model, options=run_options(config))
     return studies[key]
+
+
+def study_key(folder: Path, model: str) -> tuple[str, str]:
+    """Return what a study is known by in this session."""
+    return (str(folder.resolve()), model)
+
+
+def require_untouched(config: pytest.Config) -> None:
+    """Refuse to go on where prereg was altered in memory, or its hooks are no longer called.
+
+    Raises
+    ------
+    StudyError
+        If anything differs from what its files define.
+    """
+    removed = next(hooks_removed(config, config.stash[PLUGINS]), None)
+    if removed is not None:
+        raise StudyError(removed, remedy="remove what takes prereg's hooks away, in conftest.py or a plugin")
+    integrity = config.stash[INTEGRITY]
+    if integrity.faults():
+        raise StudyError(
+            str(integrity.explain()),
+            remedy="remove what replaces it from conftest.py, the gate or the fixture, and run again",
+        )
+
+
+def promised(config: pytest.Config, folder: Path) -> tuple[str, ...]:
+    """Return the ids that the protocol in `folder` promises; none where it can't be read."""
+    known = config.stash.setdefault(_PROMISES, {})
+    if folder not in known:
+        from prereg.protocol import read_protocol
+
+        try:
+            known[folder] = tuple(read_protocol(folder).protocol.hypotheses)
+        except PreregError:
+            known[folder] = ()
+    return known[folder]
+
+
+def hypothesis_of(name: str, promises: tuple[str, ...]) -> str | None:
+    """Return the hypothesis that a gate's name says it asks, test_<id>_<what it says>; None where it says none."""
+    mine = [p for p in promises if f"{name}_".startswith(f"test_{re.sub('[^a-z0-9]', '_', p.lower())}_")]
+    return max(mine, key=len) if mine else None
+
+
+def holds_gates(config: pytest.Config, file: Path) -> bool:
+    """Tell whether a file that was not imported defines a test named after a hypothesis of its study."""
+    folder = nearest_protocol(config, file)
+    if folder is None or not file.is_file():
+        return False
+    tests = re.findall(r"\bdef\s+(test_\w+)", file.read_text("utf-8", errors="replace"))
+    return any(hypothesis_of(name, promised(config, folder)) is not None for name in tests)
+
+
+def nearest_protocol(config: pytest.Config, file: Path) -> Path | None:
+    """Return the folder of the protocol beside or above a file, within the project; None if there is none."""
+    known = config.stash.setdefault(_NEAREST, {})
+    if file.parent not in known:
+        known[file.parent] = _nearest(file, config.rootpath)
+    return known[file.parent]
+
+
+def _nearest(file: Path, root: Path) -> Path | None:
+    for folder in file.parents:
+        if (folder / "protocol.toml").is_file():
+            return folder
+        if folder == root:
+            break
+    return None
 
 
 def studies_under(config: pytest.Config) -> list[Path]:
@@ -101,3 +182,13 @@ def studies_under(config: pytest.Config) -> list[Path]:
         elif path.is_dir():
             found.update(dict.fromkeys(p.parent for p in sorted(path.glob("*/protocol.toml"))))
     return list(found)
+
+
+def selects_by_hand(config: pytest.Config) -> bool:
+    """Tell whether the command line picks single tests or files, so that gates may rightly be left out."""
+    option = config.option
+    picked = [
+        getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "ignore", "ignore_glob")
+    ]
+    picked += [getattr(option, name, None) for name in ("lf", "last_failed", "stepwise", "collectonly")]
+    return any(picked) or any("::" in str(a) or str(a).endswith(".py") for a in config.args)
