@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from prereg.cli import app
-from tests.synthetic import make_project
+from tests.synthetic import registered_project
 
 Run = Callable[..., Result]
 
@@ -29,8 +29,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a project whose one study has evidence for two supported hypotheses."""
-    make_project(tmp_path)
+    """Stand in a registered project whose one study has evidence for two supported hypotheses."""
+    registered_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREREG_CACHE", str(tmp_path / "cache"))
     return tmp_path

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.synthetic import REPOSITORY, make_project
+from tests.synthetic import REPOSITORY, make_project, registered_project
 
 
 def prereg(root: Path, *arguments: str, ending: str = "") -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ def project_with_facts(root: Path) -> None:
 
 def test_a_warm_answer_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
     """Where the evidence is there, nothing heavy is imported to read it."""
-    make_project(tmp_path)
+    registered_project(tmp_path)
     heavy = ("torch", "transformers", "transformer_lens", "scipy.stats", "joblib")
     ending = f"print(*(m for m in {heavy!r} if m in sys.modules), file=sys.stderr)"
     done = prereg(tmp_path, "verdicts", "--json", ending=ending)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.synthetic import make_project
+from tests.synthetic import make_project, registered_project
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a project whose H1 is refuted."""
     root = tmp_path / "refuted"
     root.mkdir()
-    make_project(root, effect=0.03)
+    registered_project(root, effect=0.03)
     monkeypatch.chdir(root)
     monkeypatch.setenv("PREREG_CACHE", str(root / "cache"))
     return root
@@ -52,7 +52,7 @@ def test_an_invalid_verdict_is_no_answer(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PREREG_CACHE", str(tmp_path / "cache"))
     found = run("verdicts", "--gate-exit", "harness")
     assert found.exit_code == 1
-    assert "! invalid" in found.stdout
+    assert "(invalid)" in found.stdout
     assert "control sane does not hold" in " ".join(found.stdout.split())
 
 
@@ -68,11 +68,13 @@ def test_json_is_one_document_with_every_verdict(project: Path, run: Run) -> Non
 
 def test_only_some_hypotheses_leave_tables_as_they_were(project: Path, run: Run) -> None:
     """A part of the answer never overwrites the whole."""
+    file = project / "reports" / "sample" / "pythia-tiny" / "verdicts.json"
+    file.write_text("as it was", "utf-8")
     found = run("verdicts", "--hypothesis", "H1-order")
     assert found.exit_code == 0
     assert "1 of 2 tested" in found.stdout
     assert "tables are left as they were" in found.stdout
-    assert not (project / "reports" / "sample" / "pythia-tiny" / "verdicts.json").exists()
+    assert file.read_text("utf-8") == "as it was"
 
 
 def test_missing_evidence_is_an_error_that_names_the_next_command(project: Path, run: Run) -> None:

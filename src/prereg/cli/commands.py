@@ -6,8 +6,11 @@ import sys
 
 import typer
 
+from prereg.cli.audit import audit
 from prereg.cli.cache import cache_app
+from prereg.cli.diff import diff
 from prereg.cli.models import models
+from prereg.cli.registering import amend, freeze
 from prereg.cli.stages import capture, measure
 from prereg.cli.told import told, whole_or_error
 from prereg.cli.verdicts import verdicts
@@ -38,6 +41,14 @@ def _root() -> None:
 
     `pytest gates/` does all three where they are missing, and asserts what the study claims.
 
+    What was promised, and that nothing was bent since:
+
+    \b
+      prereg freeze    register a study, before the data
+      prereg amend     add a change to a registration, with its reason
+      prereg audit     check everything that the verdicts rest on
+      prereg diff      say what changed in a promise between two commits
+
     \b
     Start with:
       prereg models
@@ -53,6 +64,10 @@ app.command(short_help="List models, or fetch one ahead of time.")(models)
 app.command(short_help="Run the model over the prompts; keep its stream.")(capture)
 app.command(short_help="Fit kernels and nulls; keep the evidence.")(measure)
 app.command(short_help="Compare evidence with thresholds; write the report.")(verdicts)
+app.command(short_help="Register a study, once, before the data.")(freeze)
+app.command(short_help="Check everything that the verdicts rest on.")(audit)
+app.command(short_help="Say what changed in a promise between two commits.")(diff)
+app.command(short_help="Add a change to a registration, with its reason.")(amend)
 app.add_typer(cache_app, name="cache", short_help="Show, check and clear the cache.")
 
 

@@ -1,0 +1,94 @@
+"""Gates, code, facts, models and libraries as they are, against those that were registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prereg.audit.case import Case
+from prereg.audit.findings import Finding, short
+from prereg.errors import PreregError
+from prereg.registration.components import (
+    LIBRARIES,
+    code_digests,
+    code_now,
+    differing,
+    facts_digests,
+    gate_digests,
+)
+
+__all__ = ["check_components"]
+
+
+def check_components(case: Case) -> Iterator[Finding]:
+    """Compare each component with the link in force.
+
+    Integrity: "gate body or analysis source changed: source digest differs: unverified, names the file".
+    """
+    if case.chain is None:
+        return
+    frozen = case.chain.current.components
+    try:
+        gates = gate_digests(case.folder, case.options.root)
+    except PreregError as error:
+        yield Finding("components", "unverified", error.message, remedy=error.remedy)
+    else:
+        yield from _compared(case, "gates", frozen.gates, dict(gates))
+    yield from _compared(case, "code", frozen.code, code_now(frozen.code))
+    yield from _newly_reached(case, frozen.code)
+    yield from _facts(case, frozen.facts)
+    unpinned = [name for name in LIBRARIES if name not in frozen.libraries]
+    if unpinned:
+        yield Finding(
+            "components",
+            "unverified",
+            f"libraries: the registration pins no version of {', '.join(unpinned)}",
+            remedy=f"prereg amend {case.shown(case.folder)} libraries --reason ...",
+        )
+
+
+def _compared(
+    case: Case, part: str, frozen: Mapping[str, str], present: Mapping[str, str | None]
+) -> Iterator[Finding]:
+    """Name what differs, with both digests."""
+    names = differing(frozen, present)
+    if names:
+        yield Finding(
+            "components",
+            "unverified",
+            f"{part}: {len(names)} are not the registered ones: {', '.join(names[:3])}",
+            tuple(f"{n}: registered {short(frozen.get(n))}, here {short(present.get(n))}" for n in names),
+            remedy=f"restore them, or register it: prereg amend {case.shown(case.folder)} {part} --reason ...",
+        )
+    else:
+        yield Finding("components", "verified", f"{part}: all {len(frozen)} are the registered ones")
+
+
+def _newly_reached(case: Case, frozen: Mapping[str, str]) -> Iterator[Finding]:
+    """Name modules that a verdict now runs through and the registration doesn't hold.
+
+    Integrity: "analysis source changed", by a module that wasn't there.
+    """
+    if case.protocol_file is None:
+        return
+    try:
+        reached = code_digests(case.protocol_file.protocol)
+    except PreregError as error:
+        yield Finding("components", "unverified", error.message, remedy=error.remedy)
+        return
+    new = sorted(set(reached) - set(frozen))
+    if new:
+        yield Finding(
+            "components",
+            "unverified",
+            f"code: a verdict now runs through {len(new)} modules that are not registered: {', '.join(new[:3])}",
+            tuple(f"{name}: registered none, here {short(reached[name])}" for name in new),
+            remedy=f"install the version that was registered, or: prereg amend {case.shown(case.folder)} code ...",
+        )
+
+
+def _facts(case: Case, frozen: Mapping[str, str]) -> Iterator[Finding]:
+    """Compare the facts files with the registered ones."""
+    if case.protocol_file is not None:
+        yield from _compared(
+            case, "facts", frozen, facts_digests(case.protocol_file.protocol, case.options.root)
+        )
