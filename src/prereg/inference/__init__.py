@@ -13,12 +13,27 @@ where theta is one ratio of sums (`ideal_intervals`), else from a shared plan of
 >>> decide_conjunction(results, threshold=0.1, direction="greater").outcome.value
 'supported'
 
+A claim about anything else is a *statistic of case weights* (`mean`, `auroc_gap`, `kendall`, `slope`, ...,
+`custom_statistic`), resampled by a *design* (`iid`, `clusters`, `crossed`, `nested`, `blocks`):
+
+>>> from prereg.inference import WeightPlan, auroc, clusters, weighted_intervals
+>>> hit = [i >= 24 for i in range(36)]
+>>> probe = auroc([i % 7 + 4 * h for i, h in zip(range(36), hit)], hit)
+>>> found = weighted_intervals(probe, WeightPlan(clusters(labels), n_replicates=999, seed=1))
+>>> decide_conjunction([found], threshold=0.5, direction="greater").outcome.value
+'supported'
+
 What stands on which source is written at each function. Departures from arch and scipy are listed in
 `prereg.inference.intervals`.
 """
 
 from __future__ import annotations
 
+from prereg.inference.auroc import auroc, auroc_gap
+from prereg.inference.blocks import BlockLength, automatic_blocks, blocks, optimal_block_length
+from prereg.inference.case_sums import CaseSums
+from prereg.inference.cautions import LARGE_INFLUENCE, cautions
+from prereg.inference.designs import clusters, crossed, iid, nested
 from prereg.inference.equivalence import (
     PairedTost,
     check_margin,
@@ -34,6 +49,7 @@ from prereg.inference.ideal import (
     ideal_intervals,
 )
 from prereg.inference.intervals import intervals, intervals_many
+from prereg.inference.jackknife import unit_influence
 from prereg.inference.multiplicity import (
     benjamini_hochberg,
     benjamini_yekutieli,
@@ -48,9 +64,23 @@ from prereg.inference.permutation import (
     sign_flips,
 )
 from prereg.inference.plan import BootstrapPlan, ExplicitPlan, ResamplingPlan, plan_sums
+from prereg.inference.rank_statistics import kendall, kendall_gap, spearman, spearman_gap
+from prereg.inference.ratio_statistics import (
+    accuracy_gap,
+    group_mean_difference,
+    log_prob_difference,
+    mean,
+    mean_difference,
+    mean_of_ratios,
+    r2_gap,
+    ratio_of_sums,
+)
 from prereg.inference.ratios import RatioTable
 from prereg.inference.records import ContrastResult, Engine, Interval, Method, bonferroni_level
 from prereg.inference.replicates import Replicates, replicate
+from prereg.inference.spending import alpha_spent, look_alphas
+from prereg.inference.statistics import CustomStatistic, WeightedStatistic, custom_statistic, difference
+from prereg.inference.trend_statistics import depth_slope, depth_spearman, slope
 from prereg.inference.units import UnitSums, align_rows, unit_sums
 from prereg.inference.verdict import (
     MINIMUM_UNITS,
@@ -60,13 +90,20 @@ from prereg.inference.verdict import (
     decide,
     decide_conjunction,
 )
+from prereg.inference.weight_plan import Design, WeightPlan
+from prereg.inference.weighted import available_methods, weighted_intervals, weighted_intervals_many
 
 __all__ = [
+    "LARGE_INFLUENCE",
     "MINIMUM_UNITS",
     "Alternative",
+    "BlockLength",
     "BootstrapPlan",
+    "CaseSums",
     "ContrastResult",
+    "CustomStatistic",
     "Decision",
+    "Design",
     "Direction",
     "Engine",
     "ExplicitPlan",
@@ -79,15 +116,32 @@ __all__ = [
     "Replicates",
     "ResamplingPlan",
     "UnitSums",
+    "WeightPlan",
+    "WeightedStatistic",
+    "accuracy_gap",
     "align_rows",
+    "alpha_spent",
+    "auroc",
+    "auroc_gap",
+    "automatic_blocks",
+    "available_methods",
     "benjamini_hochberg",
     "benjamini_yekutieli",
+    "blocks",
     "bonferroni_level",
+    "cautions",
     "check_margin",
+    "clusters",
+    "crossed",
+    "custom_statistic",
     "decide",
     "decide_conjunction",
+    "depth_slope",
+    "depth_spearman",
+    "difference",
     "enumeration_p_value",
     "equivalence_level",
+    "group_mean_difference",
     "has_ideal",
     "headline_intervals",
     "headline_intervals_many",
@@ -95,14 +149,32 @@ __all__ = [
     "holm",
     "ideal_distribution",
     "ideal_intervals",
+    "iid",
     "intervals",
     "intervals_many",
+    "kendall",
+    "kendall_gap",
+    "log_prob_difference",
+    "look_alphas",
+    "mean",
+    "mean_difference",
+    "mean_of_ratios",
     "minimum_detectable_effect",
     "monte_carlo_p_value",
+    "nested",
+    "optimal_block_length",
     "plan_sums",
+    "r2_gap",
+    "ratio_of_sums",
     "replicate",
     "sign_flips",
+    "slope",
+    "spearman",
+    "spearman_gap",
     "step_down_maxt",
     "tost_paired",
+    "unit_influence",
     "unit_sums",
+    "weighted_intervals",
+    "weighted_intervals_many",
 ]
