@@ -16,14 +16,14 @@ export OMP_NUM_THREADS ?= 1
 # Tests start many processes; without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: gates test tests lint types imports check clean
+.PHONY: gates audit test tests lint types imports check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "prereg needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[capture,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[capture,receipts,dev]'
 	@touch $@
 
 # The study on smollm2-135m, from the evidence in reports/ where it is complete, else from the model where that can be
@@ -38,6 +38,10 @@ gates: $(STAMP)
 	    || { model=pythia-tiny; echo "smollm2-135m can't be had now: the study runs on the embedded pythia-tiny"; }; \
 	fi; \
 	$(BIN)/pytest $(STUDY) --model "$$model" --gate-exit=harness $(REPORT_DIR)
+
+# 0 verified, 1 a violation, 2 something that can't be verified here (a shallow clone, say).
+audit: $(STAMP)
+	$(BIN)/prereg audit $(STUDY)
 
 test tests: $(STAMP)
 	$(BIN)/pytest -n 2
