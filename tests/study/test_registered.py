@@ -17,7 +17,7 @@ from prereg.registration.records import Known
 from prereg.report import write_report
 from prereg.study import Study, Verdict
 from tests.frozen import H9, added, answered, edit, frozen, opened, written
-from tests.synthetic import commit, register, write
+from tests.synthetic import commit, git, register, write
 
 SAID = "All results on pythia-tiny were seen before."
 MODEL = "pythia-tiny"
@@ -192,6 +192,7 @@ def test_attempts_under_the_earlier_root_are_knowledge(tmp_path: Path) -> None:
     file.unlink()
     sly = sealed(type(chain.amendments[0]), content)
     write_record(folder / "amendments" / sly.file_name, sly)
+    git(tmp_path, "reset", "--quiet", "--soft", "HEAD^")
     commit(tmp_path, "I knew nothing")
     assert opened(tmp_path).standing.status == "registered"
     assert said(ask(tmp_path)) == ("supported", "supported", "original")
@@ -368,7 +369,8 @@ def test_each_new_set_of_data_is_counted(tmp_path: Path) -> None:
     for count, effect in enumerate((0.03, 0.04, 0.5), start=1):
         measure(tmp_path, effect=effect)
         study, _ = run(tmp_path)
-        assert study.verdict("H1").as_record()["attempts"] == {"data": count, "look": None, "alpha": None}
+        attempts = study.verdict("H1").as_record()["attempts"]
+        assert (attempts["data"], len(attempts["earlier"])) == (count, count - 1)
     assert "3 sets of data were tried" in study.verdict("H1").explain()
     measure(tmp_path, effect=0.03)
     assert run(tmp_path)[0].verdict("H1").attempts == 3
@@ -426,7 +428,7 @@ def test_every_record_has_the_same_keys(tmp_path: Path, bend: str) -> None:
     record = ask(tmp_path).as_record()
     assert set(record) == KEYS
     assert set(record["registration"]) == {"status", "root", "known", "reasons"}
-    assert set(record["attempts"]) == {"data", "look", "alpha"}
+    assert set(record["attempts"]) == {"data", "earlier", "look", "alpha"}
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert str(tmp_path) not in json.dumps(record)
 

@@ -203,7 +203,7 @@ class Case:
         """Return a path as people type it from the project's root."""
         try:
             return path.resolve().relative_to(self.options.root.resolve()).as_posix()
-        except (ValueError, OSError):
+        except (ValueError, OSError, RuntimeError):
             return str(path)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from prereg.audit.case import Case
 from prereg.audit.findings import Finding, Status, short
 from prereg.audit.models import AuditedModel
+from prereg.audit.results import digest_or_none
 from prereg.audit.tables import count_rows, read_record, table_faults
 from prereg.errors import PreregError
 from prereg.evidence import Provenance
@@ -20,6 +21,19 @@ from prereg.registration.records import Amendment, Registration
 __all__ = ["Piece", "check_evidence", "pieces"]
 
 SUPERSEDED = "superseded"
+
+# What a measurement's numbers depend on. Of the same, a machine of another kind may give other last digits.
+_SAME = (
+    "study",
+    "model",
+    "analysis",
+    "arm",
+    "key",
+    "store_digest",
+    "source_digest",
+    "libraries",
+    "registration",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +87,44 @@ def check_evidence(case: Case) -> Iterator[Finding]:
             case.unsafe.add(model.folder.name)
         else:
             yield from _coverage(case, model)
+        yield from _one_table_each(case, model)
         good = len(pieces(case, model))
         bound = "" if case.chain is None else ", and measured under this registration"
         if good and not any(finding.status in ("violation", "unverified") for finding in found):
             yield Finding("evidence", "verified", f"{model.name}: {good} pieces of evidence are whole{bound}")
+
+
+def _one_table_each(case: Case, model: AuditedModel) -> Iterator[Finding]:
+    """Look for a measurement that gave two tables: of the same weights, store, source and libraries it gives one.
+
+    Integrity: "results table edited", by writing a record anew around other numbers.
+    """
+    tables: dict[str, dict[str, list[str]]] = {}
+    if case.timeline is None:
+        return
+    for result in case.results:
+        named = result.content
+        if result.kind != "evidence" or result.model != model.folder.name or not isinstance(named, dict):
+            continue
+        same = {name: named.get(name) for name in _SAME}
+        measurement, told = digest_or_none(same), digest_or_none(named.get("tables"))
+        if measurement is None or told is None:
+            continue
+        name = f"{named.get('analysis')}.{named.get('arm')}"
+        commits = tables.setdefault(f"{name} {measurement}", {}).setdefault(told, [])
+        commits.append(case.timeline.commits[result.at].id)
+    for name, found in tables.items():
+        if len(found) > 1:
+            shown = tuple(f"{short(digest)} in {short(commits[0])}" for digest, commits in found.items())
+            yield Finding(
+                "evidence",
+                "unverified",
+                f"{model.name}: {name.split(' ')[0]}: the same measurement gave {len(found)} different tables",
+                shown,
+                remedy=f"prereg measure {case.shown(case.folder)} --model {model.name}, from no evidence: "
+                "which table comes back?",
+                commits=tuple(commits[0] for commits in found.values()),
+            )
 
 
 def _piece(file: Path) -> Piece:

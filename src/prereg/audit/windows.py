@@ -143,7 +143,8 @@ def _other_promises(case: Case, origin: Origin, timeline: Timeline) -> Iterator[
             f"{len(other)} results were made since the freeze under a promise that was never registered; in force is "
             f"{short(case.chain.current.components.protocol)}",
             tuple(f"{path}: under {short(digest)}" for path, digest, _ in other),
-            remedy=f"prereg verdicts {case.shown(case.folder)}, after git checkout of the registered protocol.toml",
+            remedy="none: it stands for good. Say what was tried and why in the paper, and in an amendment with "
+            "--known full if that promise is to be kept",
             commits=tuple(dict.fromkeys(commit for _, _, commit in other if commit)),
         )
     elif found:

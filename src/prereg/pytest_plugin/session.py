@@ -109,8 +109,9 @@ class Accounting:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Let the exit code say what `--gate-exit` promises, from the verdicts themselves.
 
-        ``claims``: 0 only if every gate that was selected was asked and may be claimed. ``harness``: a gate that
-        was answered is a success, whatever the answer; one that was not is a failure, as is a run cut short.
+        ``claims``: 0 only if every hypothesis, or every gate that the command line itself selected, was asked and may
+        be claimed. ``harness``: a gate that was answered is a success, whatever the answer; one that was not is a
+        failure, as is a run cut short.
         """
         if self.config.option.collectonly:
             return
@@ -170,17 +171,31 @@ class Accounting:
                 yield f"{nodeid} was reported passed by a hook or plugin; it was not run"
 
     def _claimed(self) -> bool:
-        return self._complete() and all(
+        return self._complete(withdrawn=True) and all(
             a.word == "supported" and all(r["outcome"] == "supported" for r in a.records)
             for a in self.ledger.answers.values()
         )
 
     def _answered(self) -> bool:
-        return self._complete() and all(a.word in ANSWERED for a in self.ledger.answers.values())
+        return self._complete(withdrawn=False) and all(
+            a.word in ANSWERED for a in self.ledger.answers.values()
+        )
 
-    def _complete(self) -> bool:
-        """Tell whether every selected gate got its verdict, and nothing speaks against them."""
+    def _complete(self, *, withdrawn: bool) -> bool:
+        """Tell whether every gate that should have been asked got its verdict, and nothing speaks against them.
+
+        Gates may be left out on the command line alone: what a configuration file or the environment leaves out is
+        missed. A hypothesis that was withdrawn after the freeze is missed among claims, not by the harness.
+        """
         ledger = self.ledger
+        if not selects_by_hand(self.config):
+            for study in (closed.study for closed in self.closed):
+                asked = {
+                    r["hypothesis"] for closed in self.closed if closed.study is study for r in closed.records
+                }
+                wanted = () if study is None else study.hypotheses if withdrawn else study.protocol.hypotheses
+                if not asked >= set(wanted):
+                    return False
         return (
             bool(ledger.answers)
             and ledger.selected <= set(ledger.answers)

@@ -185,10 +185,15 @@ def studies_under(config: pytest.Config) -> list[Path]:
 
 
 def selects_by_hand(config: pytest.Config) -> bool:
-    """Tell whether the command line picks single tests or files, so that gates may rightly be left out."""
-    option = config.option
-    picked = [
-        getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "ignore", "ignore_glob")
-    ]
-    picked += [getattr(option, name, None) for name in ("lf", "last_failed", "stepwise", "collectonly")]
-    return any(picked) or any("::" in str(a) or str(a).endswith(".py") for a in config.args)
+    """Tell whether the command line itself picks single tests or files, so that gates may rightly be left out.
+
+    What a configuration file or ``PYTEST_ADDOPTS`` leaves out was nobody's choice in this run, and is missed.
+    """
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    return any(_PICKS.match(a) or "::" in a or a.endswith(".py") for a in arguments)
+
+
+# -k and -m also stand in a cluster such as -qk, or with their value attached.
+_PICKS = re.compile(
+    r"-(?!p)[a-zA-Z]{0,4}[km]|--(deselect|ignore|ignore-glob|lf|last-failed|sw|stepwise|collect-only|co)\b"
+)

@@ -178,7 +178,7 @@ def facts_digests(protocol: Protocol, root: Path) -> dict[str, str | None]:
             # Opening a pipe would wait for its other end.
             plain = inside and file.is_file() and file.stat().st_size <= MAX_FACTS
             found[path] = hashlib.sha256(file.read_bytes()).hexdigest() if plain else None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RuntimeError):
             found[path] = None
     return found
 

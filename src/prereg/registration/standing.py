@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from prereg.errors import RegistrationError
 from prereg.hostile import printable
@@ -14,13 +14,10 @@ from prereg.protocol import ProtocolFile
 from prereg.registration.attempts import ATTEMPTS, AttemptLog
 from prereg.registration.chain import Chain, read_chain
 from prereg.registration.components import code_now, differing, facts_digests, gates_now
+from prereg.registration.judgement import Judgement, Status, few
 from prereg.registration.records import AMENDMENTS, REGISTRATION, Known
 
 __all__ = ["UNREGISTERED", "Standing", "Status", "standing_of"]
-
-Status = Literal["registered", "unregistered", "unverified", "tampered"]
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +114,40 @@ def standing_of(folder: Path, protocol_file: ProtocolFile, root: Path) -> tuple[
     return standing, chain
 
 
-def _judge(
-    chain: Chain, protocol_file: ProtocolFile, root: Path
-) -> tuple[Status, tuple[str, ...], str | None, str | None]:
+def _judge(chain: Chain, protocol_file: ProtocolFile, root: Path) -> Judgement:
     fault = chain.fault()
     if fault is not None:
         return "tampered", (fault,), f"git log -p -- {chain.folder / AMENDMENTS}", None
+    if protocol_file.path.is_symlink():
+        reason = f"{protocol_file.path.name} is a link: what it leads to is not what was registered"
+        return "unverified", (reason,), f"git checkout -- {protocol_file.path}", None
     changed = chain.differs(protocol_file.protocol)
     if changed:
-        words = _few([change.words for change in changed])
+        words = few([change.words for change in changed])
         remedy = f"git checkout -- {protocol_file.path}, or: prereg amend {chain.folder} ... --reason ..."
         return "tampered", words, remedy, None
     moved = moved_components(chain, protocol_file, root)
     if moved:
-        words = _few([f"{printable(n)} is not the registered one" for names in moved.values() for n in names])
+        words = few([f"{printable(n)} is not the registered one" for names in moved.values() for n in names])
         remedy = f"restore it, or: prereg amend {chain.folder} {' '.join(moved)} --reason ..."
         return "unverified", words, remedy, None
     faults = AttemptLog(chain.folder / ATTEMPTS).read().faults
     if faults:
         remedy = f"git checkout -- {chain.folder / ATTEMPTS}, then: prereg audit {chain.folder}"
-        return "unverified", _few([f"the attempts log is damaged: {fault}" for fault in faults]), remedy, None
-    return _ask_git(chain)
+        return "unverified", few([f"the attempts log is damaged: {fault}" for fault in faults]), remedy, None
+    stray = _unknown_roots(chain)
+    if stray:
+        reason = f"the attempts log names a registration that is not here: {', '.join(r[:16] for r in stray)}"
+        return "unverified", (reason,), f"prereg audit {chain.folder}", None
+    from prereg.registration.glance import ask_git
+
+    return ask_git(chain, root)
+
+
+def _unknown_roots(chain: Chain) -> tuple[str, ...]:
+    """Return roots under which something was tried and that no link has: an amendment was taken away, say."""
+    named = {attempt.registration for attempt in AttemptLog(chain.folder / ATTEMPTS).read().entries}
+    return tuple(sorted(root for root in named if root is not None and root not in chain.roots))
 
 
 def moved_components(chain: Chain, protocol_file: ProtocolFile, root: Path) -> Mapping[str, tuple[str, ...]]:
@@ -156,43 +166,3 @@ def moved_components(chain: Chain, protocol_file: ProtocolFile, root: Path) -> M
         "facts": differing(frozen.facts, facts_digests(protocol_file.protocol, root)),
     }
     return {component: names for component, names in found.items() if names}
-
-
-def _ask_git(chain: Chain) -> tuple[Status, tuple[str, ...], str | None, str | None]:
-    from prereg.registration.history import Repository
-
-    file = chain.folder / REGISTRATION
-    try:
-        repository = Repository.open(chain.folder)
-        seen = repository.quick(file)
-        attempts = f"{repository.relative(chain.folder)}/{ATTEMPTS}/".removeprefix("./")
-    except RegistrationError as error:
-        reason = error.message.replace(f"{chain.folder}{os.sep}", "")
-        return "unverified", (reason,), error.remedy, None
-    if seen.obstacle is not None:
-        return "unverified", (seen.obstacle.reason,), seen.obstacle.remedy, seen.first
-    if seen.first is None:
-        reason = f"{REGISTRATION} is not committed: nothing shows that it came before the data"
-        return "unverified", (reason,), f"git add {chain.folder} && git commit -m 'Register the study'", None
-    if seen.rewritten:
-        reason = f"{REGISTRATION} was rewritten after its first commit {seen.first[:12]}"
-        return "tampered", (reason,), f"prereg audit {chain.folder}", seen.first
-    # Each run adds to the log; what it takes away is another matter.
-    uncommitted = [
-        name
-        for name in seen.uncommitted
-        if not (name.startswith(attempts) and (repository.root / name).is_file())
-    ]
-    if uncommitted:
-        return (
-            "unverified",
-            _few([f"{printable(name)} is not committed as it is here" for name in uncommitted]),
-            f"git add {chain.folder} && git commit",
-            seen.first,
-        )
-    return "registered", (), None, seen.first
-
-
-def _few(words: list[str]) -> tuple[str, ...]:
-    more = len(words) - _SHOWN
-    return tuple(words[:_SHOWN]) + ((f"and {more} more",) if more > 0 else ())

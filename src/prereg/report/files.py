@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from prereg.hostile import read_bounded
+
 __all__ = ["Cell", "csv_bytes", "json_bytes", "put"]
 
 Cell = str | int | float | bool | None
@@ -58,10 +60,10 @@ def put(file: Path, content: bytes) -> None:
     from prereg.workers import refused_by_disk, write_atomically
 
     try:
-        if file.read_bytes() == content:
+        if read_bounded(file, len(content)) == content:
             return
-    except FileNotFoundError:
-        pass
+    except (FileNotFoundError, ValueError):
+        pass  # not there, or not what we wrote: larger, or no regular file
     except OSError as error:
         raise refused_by_disk(file, error, "can't be read") from error
     write_atomically(file, lambda part: part.write_bytes(content))

@@ -40,6 +40,10 @@ class Row:
     answer: str
     """What the interval alone says, where the outcome may not claim it."""
     reason: str
+    tries: int
+    """How many sets of data were tried, these included."""
+    tried: str
+    """What the others answered; empty where there were none."""
     doubts: tuple[str, ...]
     """Why the outcome may not be claimed, where that is this verdict's own trouble."""
     estimate: str
@@ -139,6 +143,8 @@ def _row(record: Mapping[str, Any]) -> Row:
         outcome=outcome,
         answer=answer if answer != outcome else "",
         reason=str(record.get("reason") or ""),
+        tries=_tries(record),
+        tried=_tried(record),
         doubts=_doubts(registration) if outcome == "unverified" else (),
         estimate=_number(record.get("estimate"), threshold) if "estimate" in record else "",
         interval=_interval(record, threshold),
@@ -152,6 +158,21 @@ def _row(record: Mapping[str, Any]) -> Row:
 def _doubts(registration: Any) -> tuple[str, ...]:
     reasons = registration.get("reasons") if isinstance(registration, Mapping) else None
     return tuple(map(str, reasons)) if isinstance(reasons, list | tuple) else ()
+
+
+def _tries(record: Mapping[str, Any]) -> int:
+    number = (record.get("attempts") or {}).get("data")
+    return number if isinstance(number, int) and number > 1 else 1
+
+
+def _tried(record: Mapping[str, Any]) -> str:
+    attempts, number = record.get("attempts") or {}, _tries(record)
+    look = "" if attempts.get("look") is None else f"look {attempts['look']}, alpha {attempts['alpha']:.2g}"
+    if number == 1:
+        return look
+    earlier = ", ".join(str(word) for word in attempts.get("earlier") or ())
+    tried = f"{number} sets of data were tried" + (f"; the others gave: {earlier}" if earlier else "")
+    return f"{tried}; {look}" if look else tried
 
 
 def _interval(record: Mapping[str, Any], threshold: float | None) -> str:

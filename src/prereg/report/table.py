@@ -136,6 +136,9 @@ def _block(block: Block, console: Console, options: ConsoleOptions) -> Iterator[
         # An answer explains itself by its numbers; what is no answer needs its reason.
         if row.reason and row.outcome not in ANSWERS and row.answer not in ANSWERS:
             yield _hanging(row.hypothesis, row.reason)
+    for row in block.rows:
+        if row.tried:
+            yield _hanging(row.hypothesis, row.tried)
     doubted: dict[tuple[str, ...], list[str]] = {}
     for row in block.rows:
         if row.doubts:
@@ -207,6 +210,8 @@ def _mark(row: Row, beside: str | None) -> Text:
     text = Text(f"{symbol} {words}", style=style)
     if row.answer:
         text.append(f"{beside or ' '}({row.answer})", style="dim")
+    if row.tries > 1:
+        text.append(f"{beside or ' '}({row.tries} tries)", style="bold")
     return text
 
 

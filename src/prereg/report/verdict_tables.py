@@ -15,10 +15,11 @@ __all__ = ["contrasts_csv", "permutations_csv", "verdicts_csv"]
 Record = Mapping[str, Any]
 
 _VERDICT = (
-    "hypothesis", "model", "family", "outcome", "answer", "registration", "estimate", "low", "high", "direction",
-    "threshold", "units", "level", "n_subjects", "n_prompts", "binds", "failed_controls", "published_verdict",
-    "published_value", "published_model", "claim", "reason", "protocol_digest",
+    "hypothesis", "model", "family", "outcome", "answer", "registration", "sets_of_data", "estimate", "low", "high",
+    "direction", "threshold", "units", "level", "n_subjects", "n_prompts", "binds", "failed_controls",
+    "published_verdict", "published_value", "published_model", "claim", "reason", "protocol_digest",
 )  # fmt: skip
+_NESTED = ("registration", "sets_of_data")
 _CONTRAST = (
     "hypothesis", "role", "name", "label", "binds", "estimate", "low", "high", "level", "direction",
     "threshold", "se", "largest_influence", "degenerate", "updates",
@@ -42,8 +43,9 @@ def verdicts_csv(
             "outcome": "not_tested",
             **promise.model_dump(mode="json", include={"claim", "family", "direction", "threshold", "units"}),
         }
-        row: dict[str, Cell] = {column: record.get(column) for column in _VERDICT if column != "registration"}
+        row: dict[str, Cell] = {column: record.get(column) for column in _VERDICT if column not in _NESTED}
         row["registration"] = (record.get("registration") or {}).get("status")
+        row["sets_of_data"] = (record.get("attempts") or {}).get("data")
         paper = published.get(name)
         if paper is not None:
             row |= {f"published_{k}": getattr(paper, k) for k in ("verdict", "value", "model")}

@@ -99,6 +99,8 @@ class Verdict:
     """Whether the hypothesis was added after the freeze; it is never counted in a family."""
     attempts: int = 1
     """Distinct data on which this hypothesis was tried on this model, these included."""
+    earlier: tuple[str, ...] = ()
+    """What the other data answered, in the log's order; the last answer where one set of data has several."""
     look: Look | None = None
     """Which registered look this is, and the alpha it spends; None where the protocol registers none."""
     version: Literal["original", "amended"] | None = None
@@ -160,7 +162,8 @@ class Verdict:
         if self.look is not None:
             lines.append(f"  look {self.look.look}, tested at alpha {self.look.alpha:.4g}")
         if self.attempts > 1:
-            lines.append(f"  attempts   {self.attempts} sets of data were tried")
+            others = ", ".join(self.earlier)
+            lines.append(f"  attempts   {self.attempts} sets of data were tried; the others gave: {others}")
         return "\n".join(lines)
 
     def as_record(self) -> dict[str, Any]:
@@ -179,6 +182,7 @@ class Verdict:
             "registration": self.standing.as_record(),
             "attempts": {
                 "data": self.attempts,
+                "earlier": list(self.earlier),
                 "look": None if self.look is None else self.look.look,
                 "alpha": None if self.look is None else _round(self.look.alpha),
             },

@@ -293,8 +293,17 @@ class Study:
             standing=standing,
             data=data,
             attempts=len({*tally.data, data}),
+            earlier=self._earlier(name, data),
             look=None if looks is None else _look(look, answers.alpha(name, look)),
         )
+
+    def _earlier(self, name: str, data: str) -> tuple[str, ...]:
+        """Return what other data answered to one hypothesis on this model, in the log's order."""
+        found: dict[str, str] = {}
+        for attempt in self.log.read().entries:
+            if attempt.model == self.pipeline.alias and attempt.data.get(name, data) != data:
+                found[attempt.data[name]] = attempt.outcomes[name]
+        return tuple(found.values())
 
     def _standing_of_evidence(self, answers: Answers, name: str) -> Standing:
         """Return how the study stands, or what keeps this evidence from being the registered one."""

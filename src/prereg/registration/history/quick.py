@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prereg.registration.history.git import Git
 from prereg.registration.history.obstacles import Obstacle
 from prereg.registration.history.trees import is_file, version_of
 
-__all__ = ["Quick", "look"]
+__all__ = ["Quick", "look", "mentions", "taken_away"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,35 @@ def look(git: Git, head: str, path: str) -> tuple[str | None, bool]:
         first = first or commit
         versions.add(version)
     return first, len(versions) > 1
+
+
+def mentions(git: Git, commit: str, text: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the files below `paths` that hold a piece of text, as one commit has them."""
+    code, out, _ = git.attempt("grep", "-l", "-z", "-F", "-e", text, commit, "--", *paths)
+    if code != 0:
+        return ()
+    return tuple(os.fsdecode(name).removeprefix(f"{commit}:") for name in out.split(b"\0") if name)
+
+
+def taken_away(git: Git, head: str, folders: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield commit, path and the version before, wherever a file in `folders` was removed or changed.
+
+    Merges are compared with each parent, so that one which drops a branch's files is seen.
+    """
+    listed = git.run("rev-list", "--topo-order", "--reverse", "--full-history", head, "--", *folders)
+    commits = listed.decode("ascii", "replace").split()
+    if not commits:
+        return
+    options = ("-m", "-z", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=DMT", "-r")
+    with git.piped("diff-tree", "--stdin", *options, "--", *folders, lines=commits) as out:
+        tokens = iter(out.read().split(b"\0"))
+    commit = ""
+    for token in tokens:
+        if not token.startswith(b":"):
+            commit = token.strip().decode("ascii", "replace") or commit
+            continue
+        mode, _, digest, _, _ = token.removeprefix(b":").split(b" ")
+        yield commit, os.fsdecode(next(tokens, b"")), version_of(mode, digest.decode())
 
 
 def _decided(git: Git, commits: list[str], path: str) -> Iterator[tuple[str, str]]:

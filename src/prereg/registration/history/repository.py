@@ -15,7 +15,7 @@ from prereg.registration.history.commits import Commit, read_commits
 from prereg.registration.history.git import Git
 from prereg.registration.history.objects import Algorithm, Objects
 from prereg.registration.history.obstacles import SHALLOW, Obstacle, find_obstacles
-from prereg.registration.history.quick import Quick, look
+from prereg.registration.history.quick import Quick, look, mentions, taken_away
 from prereg.registration.history.trees import Trees, is_file
 from prereg.registration.history.worktree import Change, changes, file_ids
 
@@ -288,6 +288,28 @@ class Repository:
         first, rewritten = look(self._git, self.head, path)
         uncommitted = tuple(change.path for change in self.status([folder]))
         return Quick(first, rewritten, uncommitted, SHALLOW if self._shallow else None)
+
+    def lost(self, folders: Sequence[Path]) -> tuple[tuple[str, str], ...]:
+        """Return path and commit of each file in `folders` that history once held and that isn't here as it was.
+
+        Raises
+        ------
+        RegistrationError
+            If a folder lies outside the repository, or git fails.
+        """
+        found: dict[str, str] = {}
+        here: dict[str, tuple[str, ...]] = {}
+        for commit, path, version in taken_away(self._git, self.head, [self.relative(f) for f in folders]):
+            file = self.root / path
+            if path not in here:
+                here[path] = self.blob_of(file) if file.is_file() and not file.is_symlink() else ()
+            if version not in here[path]:
+                found[path] = commit
+        return tuple(sorted(found.items()))
+
+    def mentions(self, commit: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+        """Return the files in `folders`, as a commit has them, that hold a piece of text."""
+        return mentions(self._git, commit, text, [self.relative(folder) for folder in folders])
 
 
 def _require_plain(path: str) -> None:
