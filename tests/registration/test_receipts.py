@@ -334,7 +334,7 @@ def test_a_huge_receipt_is_not_read(file: Path, suffix: str, limit: int) -> None
     """More bytes than any receipt has are not read."""
     found = put(file, suffix, b"0" * (limit + 1))
     assert found.state == "unknown"
-    assert "larger than" in found.detail
+    assert "too large" in found.detail
 
 
 @pytest.mark.parametrize("suffix", [".ots", ".tsr"])

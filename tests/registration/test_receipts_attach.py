@@ -77,7 +77,7 @@ def test_a_pending_receipt_gives_way_to_its_block_and_not_back(study: Path, rece
         (b"", "neither an OpenTimestamps receipt"),
         (b"\x30\x82" + b"0" * 200, "no RFC 3161 receipt"),
         (b"-----BEGIN SSH SIGNATURE-----\n", "first or last line"),
-        (b"0" * 70_000, "larger than"),
+        (b"0" * 70_000, "too large"),
     ],
     ids=["file", "short", "nonsense", "empty", "der", "armor", "large"],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 
 from prereg.audit.case import Case
 from prereg.audit.findings import Finding, short
 from prereg.errors import PreregError
+from prereg.hostile import read_bounded
 from prereg.registration.components import (
     LIBRARIES,
     code_digests,
@@ -36,6 +38,7 @@ def check_components(case: Case) -> Iterator[Finding]:
     yield from _compared(case, "code", frozen.code, code_now(frozen.code))
     yield from _newly_reached(case, frozen.code)
     yield from _facts(case, frozen.facts)
+    yield from _calibration(case)
     unpinned = [name for name in LIBRARIES if name not in frozen.libraries]
     if unpinned:
         yield Finding(
@@ -43,6 +46,30 @@ def check_components(case: Case) -> Iterator[Finding]:
             "unverified",
             f"libraries: the registration pins no version of {', '.join(unpinned)}",
             remedy=f"prereg amend {case.shown(case.folder)} libraries --reason ...",
+        )
+
+
+def _calibration(case: Case) -> Iterator[Finding]:
+    """Compare the calibration with the one that the freeze recorded.
+
+    Integrity: "results table edited": what a simulation of the gates showed is shown to a reviewer as well.
+    """
+    frozen = None if case.chain is None else case.chain.registration.calibration
+    file = case.reports / "calibration" / "calibration.json"
+    try:
+        found = hashlib.sha256(read_bounded(file, 20_000_000)).hexdigest()
+    except (OSError, ValueError):
+        found = None
+    if frozen is None and found is not None:
+        yield Finding("components", "note", "calibration: made after the freeze, which records none")
+    elif frozen is not None and found == frozen.digest:
+        yield Finding("components", "verified", "calibration: it is the one that the freeze recorded")
+    elif frozen is not None:
+        yield Finding(
+            "components",
+            "unverified",
+            f"calibration: registered {short(frozen.digest)}, here {short(found)}",
+            remedy=f"git log -p -- {case.shown(file)}",
         )
 
 

@@ -71,7 +71,9 @@ def audited_models(
     if not reports.is_dir():
         return ()
     folders = sorted(
-        p for p in reports.iterdir() if not p.name.startswith(".") and (p.is_symlink() or p.is_dir())
+        p
+        for p in reports.iterdir()
+        if not p.name.startswith(".") and (p.is_symlink() or p.is_dir()) and not _is_calibration(p)
     )
     found = []
     for folder in folders:
@@ -82,6 +84,13 @@ def audited_models(
             entry = _by_record(folder, options)
         found.append(_checked(AuditedModel(folder, entry), reports))
     return tuple(found)
+
+
+def _is_calibration(folder: Path) -> bool:
+    """Tell whether a folder holds what `prereg calibrate` writes and nothing that a model's would."""
+    if folder.is_symlink() or folder.name != "calibration":
+        return False
+    return {path.name for path in folder.iterdir()} <= {f"calibration.{e}" for e in ("json", "csv", "svg")}
 
 
 def _by_record(folder: Path, options: RunOptions) -> ModelEntry | None:

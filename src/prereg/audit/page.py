@@ -64,6 +64,7 @@ def _head(head: Head) -> Table:
         ("commit", "none" if head.commit is None else f"{head.commit} of {head.committed}"),
         ("known", known),
         *([("seen", f"results on {', '.join(head.seen)}")] if head.seen else []),
+        *[("calibration" if i == 0 else "", line) for i, line in enumerate(head.calibration)],
         ("signature", head.signature),
     ]
     grid = _grid(2)

@@ -36,6 +36,8 @@ class Head:
         What was known of the data at the freeze.
     standing
         How the study stands at a glance, as every run sees it.
+    calibration
+        What a simulation of the gates had shown by the freeze, in words.
     signature
         ``bad`` where any signature or receipt is, else ``good`` where any is, else ``unknown``; ``none`` without one.
     """
@@ -49,6 +51,7 @@ class Head:
     statement: str | None = None
     seen: tuple[str, ...] = ()
     standing: str = "unregistered"
+    calibration: tuple[str, ...] = ()
     signature: str = "none"
 
 

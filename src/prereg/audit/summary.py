@@ -12,6 +12,7 @@ from prereg.audit.report import AmendmentRow, EvidenceRow, Head, Threshold, Verd
 from prereg.protocol import Hypothesis, Protocol
 from prereg.protocol.wording import printable
 from prereg.registration.chain import Chain
+from prereg.registration.records import Registration
 from prereg.study import Verdict
 
 __all__ = ["amendment_rows", "evidence_rows", "head_of", "thresholds_of", "verdict_rows", "witness_rows"]
@@ -40,8 +41,19 @@ def head_of(case: Case) -> Head:
         statement=None if first.statement is None else printable(first.statement),
         seen=tuple(printable(model) for model in first.seen),
         standing=standing,
+        calibration=_calibration(first),
         signature=min(states, key=_RANK.index) if states else "none",
     )
+
+
+def _calibration(registration: Registration) -> tuple[str, ...]:
+    found = registration.calibration
+    if found is None:
+        return ("none: no gate was simulated before the freeze",)
+    pilot = "stated moments" if found.pilot is None else f"a pilot on {printable(found.pilot)}"
+    head = f"{found.replications} replications fitted to {pilot}; {len(found.faults)} beyond their alpha"
+    despite = () if found.despite is None else (f"frozen all the same: {printable(found.despite)}",)
+    return (head, *(printable(fault) for fault in found.faults), *despite)
 
 
 def thresholds_of(case: Case) -> tuple[Threshold, ...]:

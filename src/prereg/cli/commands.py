@@ -8,6 +8,7 @@ import typer
 
 from prereg.cli.audit import audit
 from prereg.cli.cache import cache_app
+from prereg.cli.calibrate import calibrate, power
 from prereg.cli.diff import diff
 from prereg.cli.models import models
 from prereg.cli.registering import amend, freeze
@@ -44,6 +45,7 @@ def _root() -> None:
     What was promised, and that nothing was bent since:
 
     \b
+      prereg calibrate simulate each gate: how often it errs, how often it finds what is there
       prereg freeze    register a study, before the data
       prereg amend     add a change to a registration, with its reason
       prereg audit     check everything that the verdicts rest on
@@ -64,10 +66,12 @@ app.command(short_help="List models, or fetch one ahead of time.")(models)
 app.command(short_help="Run the model over the prompts; keep its stream.")(capture)
 app.command(short_help="Fit kernels and nulls; keep the evidence.")(measure)
 app.command(short_help="Compare evidence with thresholds; write the report.")(verdicts)
+app.command(short_help="Simulate each gate: its size and its power.")(calibrate)
+app.command(short_help="How many units a wanted power needs.")(power)
 app.command(short_help="Register a study, once, before the data.")(freeze)
+app.command(short_help="Add a change to a registration, with its reason.")(amend)
 app.command(short_help="Check everything that the verdicts rest on.")(audit)
 app.command(short_help="Say what changed in a promise between two commits.")(diff)
-app.command(short_help="Add a change to a registration, with its reason.")(amend)
 app.add_typer(cache_app, name="cache", short_help="Show, check and clear the cache.")
 
 

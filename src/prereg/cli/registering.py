@@ -22,7 +22,7 @@ from prereg.cli.told import result, show, told
 
 if TYPE_CHECKING:
     from prereg.registration.freeze import Freeze
-    from prereg.registration.records import Amendment, Registration
+    from prereg.registration.records import Amendment, CalibrationRecord, Registration
 
 __all__ = ["amend", "freeze"]
 
@@ -58,6 +58,15 @@ def freeze(
     known: Known = "none",
     statement: Statement = None,
     model: Registered = None,
+    despite: Annotated[
+        str | None,
+        typer.Option(
+            "--despite",
+            metavar="TEXT",
+            help="why the study is frozen though a gate, by its calibration, supports false claims too often",
+            show_default=False,
+        ),
+    ] = None,
     attach: Annotated[
         Path | None,
         typer.Option(
@@ -79,7 +88,9 @@ def freeze(
     carries it is what `prereg audit` goes by. It is written once; later changes are amendments.
 
     Refused: a dirty tree or no git, a hypothesis without a gate, a claim of equivalence whose minimum detectable
-    effect exceeds its margin, and --known none where results are on record.
+    effect exceeds its margin, --known none where results are on record, and a gate that by its calibration
+    (`prereg calibrate`, recorded where there is one) supports false claims more often than its alpha, unless --despite
+    says why.
 
     \b
     Exit codes: 0 registered; 2 refused, and why.
@@ -98,8 +109,9 @@ def freeze(
             return
         from prereg.registration.freeze import freeze as write
 
+        prepared = _prepared(folder, cache_dir, report_dir, model)
         registration = write(
-            _prepared(folder, cache_dir, report_dir, model), known=known, statement=statement
+            prepared, known=known, statement=statement, calibration=_calibrated(prepared, despite)
         )
         if json:
             result(_told(registration, folder / "registration.json", folder))
@@ -181,6 +193,44 @@ def _prepared(folder: Path, cache: Path | None, reports: Path | None, models: Mo
     )
 
 
+def _calibrated(study: Freeze, despite: str | None) -> CalibrationRecord | None:
+    """Return what the study's calibration showed; None where there is none."""
+    import hashlib
+
+    from prereg.calibration import read_calibration, verdict
+    from prereg.errors import RegistrationError
+    from prereg.registration.records import CalibrationRecord
+
+    file = study.reports / "calibration" / "calibration.json"
+    again = f"prereg calibrate {study.folder} --pilot MODEL"
+    if not file.is_symlink() and not file.exists():
+        if despite is not None:
+            raise RegistrationError(
+                f"{file}: there is no calibration that --despite could speak of", remedy=again
+            )
+        return None
+    found, now = read_calibration(file), study.protocol_file.digest
+    if found.protocol_digest != now:
+        raise RegistrationError(
+            f"{file}: simulated under protocol {found.protocol_digest[:16]}, it is now {now[:16]}",
+            remedy=f"{again}, or remove {file.parent}",
+        )
+    faults = tuple(fault.words() for fault in verdict(found))
+    if faults and despite is None:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise RegistrationError(
+            f"by its calibration a gate errs more often than its alpha: {faults[0]}{more}",
+            remedy="mend the gate, or say why it is frozen all the same: --despite '...'",
+        )
+    return CalibrationRecord(
+        digest=hashlib.sha256(file.read_bytes()).hexdigest(),
+        pilot=found.pilot,
+        replications=found.replications,
+        faults=faults,
+        despite=despite if faults else None,
+    )
+
+
 def _attach(folder: Path, receipt: Path, json: bool) -> None:
     from prereg.registration.receipts import attach
 
@@ -216,6 +266,13 @@ def _frozen_lines(registration: Registration, folder: Path) -> list[str]:
     ]
     if registration.seen:
         lines.append(f"  on record before: results on {', '.join(registration.seen)}")
+    calibration = registration.calibration
+    if calibration is None:
+        lines.append("  not calibrated: no gate was simulated (prereg calibrate)")
+    else:
+        lines.append(
+            f"  calibrated: {calibration.replications} replications, {len(calibration.faults)} faults"
+        )
     return [
         *lines,
         "commit it before you measure:",

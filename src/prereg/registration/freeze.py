@@ -21,6 +21,7 @@ from prereg.registration.components import (
     library_versions,
 )
 from prereg.registration.history import Repository, is_file
+from prereg.registration.parts import CalibrationRecord
 from prereg.registration.records import (
     REGISTRATION,
     Components,
@@ -65,7 +66,12 @@ class Freeze:
 
 
 def freeze(
-    study: Freeze, *, known: Known, statement: str | None, now: datetime | None = None
+    study: Freeze,
+    *,
+    known: Known,
+    statement: str | None,
+    calibration: CalibrationRecord | None = None,
+    now: datetime | None = None,
 ) -> Registration:
     """Write ``registration.json``.
 
@@ -77,6 +83,8 @@ def freeze(
         What is known of the data by now.
     statement
         Which data, in a sentence; needed unless nothing is known.
+    calibration
+        What a simulation of the gates showed; None where there was none.
     now
         The date to claim; None asks the clock.
 
@@ -104,6 +112,7 @@ def freeze(
         "known": known,
         **({} if statement is None else {"statement": statement}),
         **({"seen": list(seen)} if seen else {}),
+        **({} if calibration is None else {"calibration": calibration.model_dump(mode="json")}),
         "components": components.model_dump(mode="json"),
         "protocol": protocol_data(study.protocol),
     }

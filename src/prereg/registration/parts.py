@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from prereg.protocol.base import Closed, Sha256, Text
+from prereg.protocol.base import Closed, Sentence, Sha256, Text
 
-__all__ = ["ChangeRecord", "Components", "FileChange"]
+__all__ = ["CalibrationRecord", "ChangeRecord", "Components", "FileChange"]
 
 
 class Components(Closed):
@@ -28,6 +28,25 @@ class Components(Closed):
     """Alias -> pinned revision."""
     libraries: dict[Text, Text] = Field(min_length=1)
     """Numerical dependency -> version, without a local part such as ``+cpu``."""
+
+
+class CalibrationRecord(Closed):
+    """What a simulation of the gates had shown by the freeze: how often each would support a false claim."""
+
+    digest: Sha256
+    """sha256 of calibration.json."""
+    pilot: Text | None = None
+    replications: Annotated[int, Field(ge=1)]
+    faults: tuple[Text, ...] = ()
+    """Gates whose measured size exceeds their alpha beyond Monte Carlo error, in words."""
+    despite: Sentence | None = None
+    """Why the study is frozen all the same."""
+
+    @model_validator(mode="after")
+    def _faults_have_a_reason(self) -> CalibrationRecord:
+        if self.faults and self.despite is None:
+            raise ValueError("a gate errs more often than its alpha, and no reason is given to freeze it")
+        return self
 
 
 class ChangeRecord(Closed):

@@ -29,12 +29,13 @@ from prereg.hostile import printable
 from prereg.protocol import Protocol, digest, plain
 from prereg.protocol.base import Closed, Name, Sentence, Sha256, Text
 from prereg.registration.jsonfile import MAX_BYTES, content_digest, decode_json, read_json, write_once
-from prereg.registration.parts import ChangeRecord, Components, FileChange
+from prereg.registration.parts import CalibrationRecord, ChangeRecord, Components, FileChange
 
 __all__ = [
     "AMENDMENTS",
     "REGISTRATION",
     "Amendment",
+    "CalibrationRecord",
     "ChangeRecord",
     "Components",
     "FileChange",
@@ -121,6 +122,9 @@ class _Link(Closed):
 
 class Registration(_Link):
     """``registration.json``: written once by `prereg freeze`."""
+
+    calibration: CalibrationRecord | None = None
+    """None where no gate was simulated before the freeze."""
 
 
 class Amendment(_Link):
