@@ -39,14 +39,15 @@ def test_the_commit_that_added_it_is_named(repo: Repo) -> None:
     first = repo.put({R: "{}"})
     repo.put({"README": "1"})
     found = quick(repo)
-    assert found == Quick(first, rewritten=False, uncommitted=(), obstacle=None)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, False, (), None)
     assert found.clean
 
 
 def test_what_is_not_committed_has_no_first_commit(repo: Repo) -> None:
     """And it isn't clean."""
     repo.write(R, "{}")
-    assert quick(repo) == Quick(None, rewritten=False, uncommitted=(R,), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (None, False, (R,), None)
     assert not quick(repo).clean
 
 
@@ -63,7 +64,8 @@ def test_a_later_version_is_a_rewrite(repo: Repo) -> None:
     """The first commit is still the first."""
     first = repo.put({R: "{}"})
     repo.put({R: "{1}"})
-    assert quick(repo) == Quick(first, rewritten=True, uncommitted=(), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, True, (), None)
 
 
 def test_a_rewrite_that_was_reverted_is_a_rewrite(repo: Repo) -> None:
@@ -109,7 +111,8 @@ def test_removed_and_added_again_unchanged_is_no_rewrite(repo: Repo) -> None:
     repo.remove(R)
     repo.commit()
     repo.put({R: "{}"})
-    assert quick(repo) == Quick(first, rewritten=False, uncommitted=(), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, False, (), None)
 
 
 def test_removed_and_frozen_again_is_a_rewrite(repo: Repo) -> None:
@@ -118,7 +121,8 @@ def test_removed_and_frozen_again_is_a_rewrite(repo: Repo) -> None:
     repo.remove(R)
     repo.commit()
     repo.put({R: "{1}"})
-    assert quick(repo) == Quick(first, rewritten=True, uncommitted=(), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, True, (), None)
 
 
 def test_a_merge_of_a_branch_that_registered_is_no_rewrite(repo: Repo) -> None:
@@ -128,7 +132,8 @@ def test_a_merge_of_a_branch_that_registered_is_no_rewrite(repo: Repo) -> None:
     repo.checkout("main")
     repo.put({"x": "1"})
     repo.merge("side")
-    assert quick(repo) == Quick(first, rewritten=False, uncommitted=(), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, False, (), None)
 
 
 def test_a_link_or_a_folder_of_that_name_dates_nothing(repo: Repo) -> None:
@@ -139,7 +144,8 @@ def test_a_link_or_a_folder_of_that_name_dates_nothing(repo: Repo) -> None:
     repo.put({f"{R}/x": "1"})
     repo.remove(R)
     first = repo.put({R: "{}"})
-    assert quick(repo) == Quick(first, rewritten=False, uncommitted=(), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, False, (), None)
 
 
 def test_a_link_that_replaced_it_is_a_rewrite(repo: Repo) -> None:
@@ -185,7 +191,8 @@ def test_settings_that_change_what_git_log_shows_change_nothing(repo: Repo) -> N
                     "core.quotePath=true", "diff.ignoreSubmodules=all", "status.showUntrackedFiles=no",
                     "color.ui=always", "diff.relative=true", "log.diffMerges=off"):  # fmt: skip
         repo.git("config", *setting.split("="))
-    assert quick(repo) == Quick(first, rewritten=False, uncommitted=(), obstacle=None)
+    found = quick(repo)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (first, False, (), None)
     repo.write("gates/s/new", "1")
     assert quick(repo).uncommitted == ("gates/s/new",)
 
@@ -196,7 +203,12 @@ def test_a_study_in_the_root_is_looked_at_as_any(tmp_path: Path) -> None:
     first = repo.put({"registration.json": "{}"})
     repo.write("other/x", "1")
     found = Repository.open(repo.path).quick(repo.path / "registration.json")
-    assert found == Quick(first, rewritten=False, uncommitted=("other/x",), obstacle=None)
+    assert (found.first, found.rewritten, found.uncommitted, found.obstacle) == (
+        first,
+        False,
+        ("other/x",),
+        None,
+    )
 
 
 def test_a_file_outside_is_refused(repo: Repo, tmp_path: Path) -> None:

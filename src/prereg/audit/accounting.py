@@ -25,6 +25,7 @@ def check_accounting(case: Case) -> Iterator[Finding]:
     """
     if case.chain is None:
         return
+    yield from _gone(case)
     frozen = case.chain.registration.promise.hypotheses
     current = case.chain.current.promise.hypotheses
     for model in case.models:
@@ -51,6 +52,41 @@ def check_accounting(case: Case) -> Iterator[Finding]:
         yield Finding(
             "accounting", "note", f"withdrawn since the freeze, and still counted: {', '.join(withdrawn)}"
         )
+
+
+def _gone(case: Case) -> Iterator[Finding]:
+    """Name what was answered under this registration and is on record no more.
+
+    Integrity: "deleted failures".
+    """
+    roots = () if case.chain is None else case.chain.roots
+    on_record = {model.name: recorded_outcomes(case, model.folder.name) for model in case.models}
+    answered: dict[str, dict[str, str]] = {}
+    for attempt in case.log.read().entries:
+        if attempt.registration in roots:
+            answered.setdefault(attempt.model, {}).update(attempt.outcomes)
+    if case.named is not None:
+        answered = {name: found for name, found in answered.items() if name in on_record}
+    for name, outcomes in answered.items():
+        missing = [h for h in outcomes if h not in on_record.get(name, {})]
+        if missing:
+            yield Finding(
+                "accounting",
+                "unverified",
+                f"{name}: {len(missing)} hypotheses were answered under this registration, and no verdict on them is "
+                "on record",
+                tuple(f"{h}: {outcomes[h]}, by the attempts log" for h in missing),
+                remedy=f"prereg verdicts {case.shown(case.folder)} --model {name} --measure, or put back "
+                f"{case.shown(case.reports)}",
+            )
+    for model in case.models if case.named is not None else ():
+        if not on_record[model.name] and model.name not in answered:
+            yield Finding(
+                "accounting",
+                "unverified",
+                f"{model.name}: nothing is on record of this model",
+                remedy=f"prereg verdicts {case.shown(case.folder)} --model {model.name} --measure",
+            )
 
 
 def recorded_outcomes(case: Case, folder: str) -> dict[str, Any]:

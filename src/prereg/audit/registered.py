@@ -9,10 +9,10 @@ from prereg.audit.case import Case
 from prereg.audit.findings import Finding, short
 from prereg.audit.origin import Origin
 from prereg.audit.timeline import Timeline
-from prereg.errors import RegistrationError
+from prereg.errors import PreregError, RegistrationError
 from prereg.registration.chain import Chain
 from prereg.registration.history import Commit
-from prereg.registration.records import REGISTRATION, Registration
+from prereg.registration.records import REGISTRATION, Registration, decode_json, parse
 
 __all__ = ["check_registration"]
 
@@ -52,6 +52,7 @@ def check_registration(case: Case) -> Iterator[Finding]:
         return
     found = [*_rewritten(case, origin, timeline), *_gone(case, origin, timeline)]
     yield from found
+    yield from _elsewhere(case, origin.registration.root, timeline)
     if not any(finding.status == "violation" for finding in found):
         yield Finding(
             "registration",
@@ -60,6 +61,31 @@ def check_registration(case: Case) -> Iterator[Finding]:
             commits=(first.id,),
         )
     yield from _dates(origin.registration, first, timeline)
+
+
+def _elsewhere(case: Case, root: str, timeline: Timeline) -> Iterator[Finding]:
+    """Look for another registration of this study on branches and tags that this history doesn't hold.
+
+    Integrity: "edited, frozen again, date set back", on a history that was put in the place of the old one.
+    """
+    place = case.place(case.folder)
+    if place is None:
+        return
+    path = f"{place}/{REGISTRATION}".removeprefix("./")
+    for commit, blob in timeline.repository.elsewhere(path):
+        try:
+            other = parse(Registration, decode_json(timeline.repository.read(blob), path), path).root
+        except PreregError:
+            other = "unreadable"
+        if other != root:
+            yield Finding(
+                "registration",
+                "unverified",
+                f"commit {commit[:12]}, on another branch or tag, holds another registration of this study, "
+                f"{other[:16]}: which came first can't be shown",
+                remedy=f"git log --all -- {path}",
+                commits=(commit,),
+            )
 
 
 def _present(case: Case) -> Iterator[Finding]:

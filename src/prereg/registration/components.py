@@ -169,17 +169,25 @@ def _first_imported(folder: Path) -> frozenset[str]:
 
 def facts_digests(protocol: Protocol, root: Path) -> dict[str, str | None]:
     """Return the sha256 of each facts file that the protocol names; None for one that is missing or no such file."""
-    paths = (protocol.facts.path, *(world.path for world in protocol.facts.worlds))
+    worlds = {world.path: world.sha256 for world in protocol.facts.worlds}
     found: dict[str, str | None] = {}
-    for path in paths:
+    for path, wanted in {protocol.facts.path: protocol.facts.sha256, **worlds}.items():
         file = root / path
         try:
             inside = file.resolve().is_relative_to(root.resolve())
             # Opening a pipe would wait for its other end.
             plain = inside and file.is_file() and file.stat().st_size <= MAX_FACTS
-            found[path] = hashlib.sha256(file.read_bytes()).hexdigest() if plain else None
+            found[path] = _facts_digest(file.read_bytes(), wanted) if plain else None
         except (OSError, ValueError, RuntimeError):
             found[path] = None
+    return found
+
+
+def _facts_digest(raw: bytes, wanted: str) -> str:
+    """Return the digest of a facts file; of its text with LF line ends where that is the wanted one."""
+    found = hashlib.sha256(raw).hexdigest()
+    if found != wanted and hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest() == wanted:
+        return wanted  # a checkout with CRLF is no edit
     return found
 
 

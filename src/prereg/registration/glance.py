@@ -11,7 +11,7 @@ from prereg.registration.attempts import ATTEMPTS
 from prereg.registration.chain import Chain
 from prereg.registration.history import Repository
 from prereg.registration.judgement import Judgement, few
-from prereg.registration.records import AMENDMENTS, REGISTRATION
+from prereg.registration.records import AMENDMENTS, REGISTRATION, Registration, decode_json, parse
 
 __all__ = ["ask_git"]
 
@@ -35,7 +35,7 @@ def ask_git(chain: Chain, root: Path) -> Judgement:
     if seen.first is None:
         reason = f"{REGISTRATION} is not committed: nothing shows that it came before the data"
         return "unverified", (reason,), f"git add {chain.folder} && git commit -m 'Register the study'", None
-    if seen.rewritten:
+    if _is_rewritten(repository, chain, seen.versions):
         reason = f"{REGISTRATION} was rewritten after its first commit {seen.first[:12]}"
         return "tampered", (reason,), f"prereg audit {chain.folder}", seen.first
     trouble = _first_together(repository, chain, root, seen.first) or _lost(repository, chain)
@@ -55,6 +55,21 @@ def ask_git(chain: Chain, root: Path) -> Judgement:
             seen.first,
         )
     return "registered", (), None, seen.first
+
+
+def _is_rewritten(repository: Repository, chain: Chain, versions: tuple[str, ...]) -> bool:
+    """Tell whether any commit holds another registration in this file: not whether it was spelled otherwise."""
+    if len(versions) < 2:
+        return False
+    for version in versions:
+        try:
+            raw = repository.read(version)
+            root = parse(Registration, decode_json(raw, REGISTRATION), REGISTRATION).root
+        except RegistrationError:
+            return True
+        if root != chain.registration.root:
+            return True
+    return False
 
 
 def _first_together(

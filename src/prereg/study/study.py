@@ -12,6 +12,7 @@ from prereg.errors import StudyError
 from prereg.evidence import Evidence, read_provenance
 from prereg.pipeline import Pipeline, RunOptions, arms_of
 from prereg.protocol import Hypothesis, Protocol, ProtocolFile, read_protocol
+from prereg.protocol.changes import substantive
 from prereg.registration.attempts import ATTEMPTS, AttemptLog, Look
 from prereg.registration.binding import Binding
 from prereg.registration.chain import Chain
@@ -190,10 +191,17 @@ class Study:
             model=self.pipeline.alias,
             # The one in force, also where it can't be shown to hold: what was seen then was seen under it.
             registration=self.standing.root,
-            protocol=self.protocol_file.digest,
+            protocol=self._asked(),
             results=results,
             looks=looks,
         )
+
+    def _asked(self) -> str:
+        """Return the digest of what was asked: of the promise in force, where this one differs in wording alone."""
+        chain = self.chain
+        if chain is None or any(substantive(change) for change in chain.differs(self.protocol)):
+            return self.protocol_file.digest
+        return chain.current.components.protocol
 
     def header(self) -> list[str]:
         """Return a few lines that say which study, model, registration and sample this is."""

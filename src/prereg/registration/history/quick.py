@@ -21,8 +21,8 @@ class Quick:
     ----------
     first
         The first commit that holds the file; None if none does.
-    rewritten
-        Whether a later commit holds the file with other content.
+    versions
+        Each content that any commit holds of the file, as git names it, the first one first.
     uncommitted
         Paths in the file's folder that aren't as HEAD has them, sorted.
     obstacle
@@ -30,9 +30,14 @@ class Quick:
     """
 
     first: str | None
-    rewritten: bool
+    versions: tuple[str, ...]
     uncommitted: tuple[str, ...]
     obstacle: Obstacle | None
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether some commit holds the file with other content than the first."""
+        return len(self.versions) > 1
 
     @property
     def clean(self) -> bool:
@@ -40,20 +45,21 @@ class Quick:
         return not self.uncommitted
 
 
-def look(git: Git, head: str, path: str) -> tuple[str | None, bool]:
-    """Return the first commit that holds a file, and whether another one holds it with other content.
+def look(git: Git, head: str, path: str) -> tuple[str | None, tuple[str, ...]]:
+    """Return the first commit that holds a file, and each content that any commit holds of it, in their order.
 
     Git lists the commits in which the file differs from what each parent has, merges included; a merge that takes
     one parent's file decides nothing. The first of them that holds the file introduced it.
     """
     listed = git.run("rev-list", "--topo-order", "--reverse", "--full-history", head, "--", path)
-    first, versions = None, set()
+    first: str | None = None
+    versions: dict[str, None] = {}
     for commit, version in _decided(git, listed.decode("ascii", "replace").split(), path):
         if first is None and not is_file(version):
             continue  # a link or a folder of that name: the file is yet to come
         first = first or commit
-        versions.add(version)
-    return first, len(versions) > 1
+        versions[version] = None
+    return first, tuple(versions)
 
 
 def mentions(git: Git, commit: str, text: str, paths: Sequence[str]) -> tuple[str, ...]:

@@ -285,9 +285,9 @@ class Repository:
         """
         path = self.relative(file)
         folder = PurePosixPath(path).parent.as_posix()
-        first, rewritten = look(self._git, self.head, path)
+        first, versions = look(self._git, self.head, path)
         uncommitted = tuple(change.path for change in self.status([folder]))
-        return Quick(first, rewritten, uncommitted, SHALLOW if self._shallow else None)
+        return Quick(first, versions, uncommitted, SHALLOW if self._shallow else None)
 
     def lost(self, folders: Sequence[Path]) -> tuple[tuple[str, str], ...]:
         """Return path and commit of each file in `folders` that history once held and that isn't here as it was.
@@ -306,6 +306,16 @@ class Repository:
             if version not in here[path]:
                 found[path] = commit
         return tuple(sorted(found.items()))
+
+    def elsewhere(self, path: str) -> tuple[tuple[str, str], ...]:
+        """Return commit and blob of each content that a file has on other refs, and in no commit below HEAD."""
+        listed = self._git.run("rev-list", "--all", "--not", self.head, "--", path)
+        found: dict[str, str] = {}
+        for commit in reversed(listed.decode("ascii", "replace").split()):
+            code, out, _ = self._git.attempt("rev-parse", "--verify", "--quiet", f"{commit}:{path}")
+            if code == 0:
+                found.setdefault(out.decode("ascii", "replace").strip(), commit)
+        return tuple((commit, blob) for blob, commit in found.items())
 
     def mentions(self, commit: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
         """Return the files in `folders`, as a commit has them, that hold a piece of text."""
