@@ -9,6 +9,7 @@ from prereg.audit.findings import Finding, short
 from prereg.audit.origin import Origin
 from prereg.audit.timeline import Timeline
 from prereg.registration.records import AMENDMENTS, Amendment
+from prereg.registration.standing import UNFORK
 
 __all__ = ["change_words", "check_amendments"]
 
@@ -22,7 +23,9 @@ def check_amendments(case: Case) -> Iterator[Finding]:
     if case.chain is None:
         return
     fault = case.chain.fault()
-    if fault is not None:
+    if fault is not None and case.chain.is_forked:
+        yield Finding("amendments", "unverified", fault, remedy=UNFORK)
+    elif fault is not None:
         yield Finding(
             "amendments", "violation", fault, remedy=f"git log -p -- {case.shown(case.folder / AMENDMENTS)}"
         )

@@ -10,8 +10,8 @@ from prereg.audit.case import Case
 from prereg.audit.counting import check_counts
 from prereg.audit.findings import Finding, short
 from prereg.audit.results import Result, digest_or_none, roots_in, verdict_rows_in
-from prereg.errors import RegistrationError
-from prereg.registration.attempts import ATTEMPTS, Attempt
+from prereg.errors import PreregError, RegistrationError
+from prereg.registration.attempts import ATTEMPTS, Attempt, read_attempt
 from prereg.registration.records import decode_json, parse
 from prereg.registration.witness import read_bounded
 
@@ -36,6 +36,7 @@ def check_attempts(case: Case) -> Iterator[Finding]:
         )
     removed = list(_removed(case))
     yield from removed
+    yield from _elsewhere(case)
     intact = not any(finding.status == "violation" for finding in removed)
     if state.entries and not state.faults and intact:
         yield Finding(
@@ -81,6 +82,36 @@ def _removed(case: Case) -> Iterator[Finding]:
             remedy=f"git log --stat -- {case.shown(case.folder / ATTEMPTS / name)}",
             commits=commits,
         )
+
+
+def _elsewhere(case: Case) -> Iterator[Finding]:
+    """Name attempts under this registration that lie on other branches or tags, and not here.
+
+    Integrity: "fail, fail, pass", where the failures were left on another branch.
+    """
+    place = case.place(case.folder / ATTEMPTS)
+    if case.timeline is None or case.chain is None or place is None:
+        return
+    here = {entry.file_name for entry in case.attempts.entries}
+    repository = case.timeline.repository
+    for commit, path, blob in repository.files_elsewhere(place):
+        name = path.rpartition("/")[2]
+        if name in here:
+            continue
+        try:
+            entry = read_attempt(repository.read(blob), name)
+        except (PreregError, ValueError):
+            continue
+        if entry.registration in case.chain.roots:
+            yield Finding(
+                "attempts",
+                "unverified",
+                f"attempt {name[:12]} under this registration lies in commit {commit[:12]}, on another branch or tag, "
+                "and not here",
+                (_words(entry),),
+                remedy=f"git merge {commit[:12]}, or git checkout {commit[:12]} -- {path}",
+                commits=(commit,),
+            )
 
 
 def _earlier(case: Case) -> Iterator[Finding]:

@@ -267,7 +267,7 @@ class Pipeline:
             return None
         obstacles = self.binding.obstacles(self.alias, self.revision())
         if not obstacles:
-            return self.binding.chain.current.root
+            return self.binding.link.root
         more = f" (and {len(obstacles) - 1} more)" if len(obstacles) > 1 else ""
         self.options.say(f"this will be measured outside the registration: {obstacles[0]}{more}")
         return None

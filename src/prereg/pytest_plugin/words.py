@@ -116,5 +116,7 @@ def properties(record: Mapping[str, Any]) -> list[tuple[str, object]]:
         "root": standing["root"],
         "known": standing["known"],
         "attempts": record["attempts"]["data"],
+        "version": record["version"],
+        **{f"other_{name}": (record["other"] or {}).get(name) for name in ("version", "answer", "threshold")},
     }
     return [(f"prereg.{name}", "" if value is None else value) for name, value in found.items()]

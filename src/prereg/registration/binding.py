@@ -9,6 +9,7 @@ from prereg.hostile import printable
 from prereg.protocol import ProtocolFile
 from prereg.registration.chain import Chain
 from prereg.registration.components import library_versions
+from prereg.registration.records import Amendment, Registration
 from prereg.registration.standing import moved_components
 
 __all__ = ["Binding"]
@@ -23,7 +24,7 @@ class Binding:
     chain
         The study's registration and amendments.
     protocol_file
-        The protocol as it lies in the working tree.
+        The protocol that measures: as it lies in the working tree, or the frozen one.
     root
         The project's root.
     """
@@ -42,6 +43,12 @@ class Binding:
         """Roots under which evidence answers the registered question: the freeze's and its amendments'."""
         return self.chain.roots
 
+    @property
+    def link(self) -> Registration | Amendment:
+        """The link that this protocol is measured under: the last one that promises it, else the one in force."""
+        promised = [x for x in self.chain.links if x.components.protocol == self.protocol_file.digest]
+        return promised[-1] if promised else self.chain.current
+
     def obstacles(self, alias: str, revision: str | None) -> tuple[str, ...]:
         """Say why evidence measured now could not carry the root in force; empty where it can.
 
@@ -50,8 +57,10 @@ class Binding:
         alias, revision
             The model, and what pins its weights.
         """
-        frozen = self.chain.current.components
-        found = [change.words for change in self.chain.differs(self.protocol_file.protocol)]
+        frozen = self.link.components
+        found = []
+        if frozen.protocol != self.protocol_file.digest:
+            found = [change.words for change in self.chain.differs(self.protocol_file.protocol)]
         for names in moved_components(self.chain, self.protocol_file, self.root).values():
             found += [f"{printable(name)} is not the registered one" for name in names]
         if alias not in frozen.models:
@@ -69,7 +78,7 @@ class Binding:
 
     def stamp(self, alias: str, revision: str | None) -> str | None:
         """Return the root that evidence measured now may carry, or None where it may carry none."""
-        return None if self.obstacles(alias, revision) else self.chain.current.root
+        return None if self.obstacles(alias, revision) else self.link.root
 
 
 def _short(revision: str | None) -> str:

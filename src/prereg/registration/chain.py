@@ -119,6 +119,12 @@ class Chain:
             return ()
         return changes(self.current.protocol, protocol_data(protocol))
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether two amendments follow the same link, as where two branches each made one and were merged."""
+        known = {link.root for link in self.links}
+        return any(a.previous in known for a in self.stray)
+
     def fault(self) -> str | None:
         """Say what is wrong with the chain itself, or None."""
         other = next((a for a in self.amendments if a.study != self.registration.study), None)
@@ -127,8 +133,7 @@ class Chain:
         if not self.stray:
             return None
         names = ", ".join(a.file_name for a in self.stray)
-        known = {link.root for link in self.links}
-        if any(a.previous in known for a in self.stray):
+        if self.is_forked:
             return f"{AMENDMENTS}/{names} and another follow the same one: make one again on top of the other"
         return f"{AMENDMENTS}/{names}: an amendment before it is missing"
 

@@ -78,6 +78,10 @@ class Standing:
         }
 
 
+UNFORK = (
+    "undo the merge (git reset --hard ORIG_HEAD), rebase one branch without its amendment, prereg amend again"
+)
+
 UNREGISTERED = Standing("unregistered")
 """How a study stands that nobody has frozen."""
 
@@ -116,16 +120,24 @@ def standing_of(folder: Path, protocol_file: ProtocolFile, root: Path) -> tuple[
 
 def _judge(chain: Chain, protocol_file: ProtocolFile, root: Path) -> Judgement:
     fault = chain.fault()
+    if fault is not None and chain.is_forked:
+        # Nothing contradicts the promise here: two honest branches met.
+        return "unverified", (fault,), UNFORK, None
     if fault is not None:
         return "tampered", (fault,), f"git log -p -- {chain.folder / AMENDMENTS}", None
-    if protocol_file.path.is_symlink():
-        reason = f"{protocol_file.path.name} is a link: what it leads to is not what was registered"
-        return "unverified", (reason,), f"git checkout -- {protocol_file.path}", None
     changed = chain.differs(protocol_file.protocol)
     if changed:
         words = few([change.words for change in changed])
         remedy = f"git checkout -- {protocol_file.path}, or: prereg amend {chain.folder} ... --reason ..."
         return "tampered", words, remedy, None
+    from prereg.registration.glance import ask_git
+
+    seen = ask_git(chain, root)
+    if seen[0] == "tampered":  # the graver word first
+        return seen
+    if protocol_file.path.is_symlink():
+        reason = f"{protocol_file.path.name} is a link: what it leads to is not what was registered"
+        return "unverified", (reason,), f"git checkout -- {protocol_file.path}", None
     moved = moved_components(chain, protocol_file, root)
     if moved:
         words = few([f"{printable(n)} is not the registered one" for names in moved.values() for n in names])
@@ -139,9 +151,7 @@ def _judge(chain: Chain, protocol_file: ProtocolFile, root: Path) -> Judgement:
     if stray:
         reason = f"the attempts log names a registration that is not here: {', '.join(r[:16] for r in stray)}"
         return "unverified", (reason,), f"prereg audit {chain.folder}", None
-    from prereg.registration.glance import ask_git
-
-    return ask_git(chain, root)
+    return seen
 
 
 def _unknown_roots(chain: Chain) -> tuple[str, ...]:

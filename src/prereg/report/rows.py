@@ -24,6 +24,8 @@ MARKS: dict[str, tuple[str, str, str]] = {
 ANSWERS = ("supported", "refuted", "inconclusive")
 """Outcomes that explain themselves by their numbers, and may be claimed only where the study is registered."""
 
+VERSIONS = {"original": "as frozen", "amended": "as amended"}
+
 STANDINGS = ("unregistered", "unverified", "tampered")
 
 _SIGNS = {"greater": "> ", "less": "< ", "equivalence": "within ±"}
@@ -44,6 +46,10 @@ class Row:
     """How many sets of data were tried, these included."""
     tried: str
     """What the others answered; empty where there were none."""
+    version: str
+    """``as frozen`` or ``as amended``, where the promise was amended; else empty."""
+    other: str
+    """What the other version of the promise says."""
     doubts: tuple[str, ...]
     """Why the outcome may not be claimed, where that is this verdict's own trouble."""
     estimate: str
@@ -145,6 +151,8 @@ def _row(record: Mapping[str, Any]) -> Row:
         reason=str(record.get("reason") or ""),
         tries=_tries(record),
         tried=_tried(record),
+        version=VERSIONS.get(str(record.get("version")), ""),
+        other=_other(record),
         doubts=_doubts(registration) if outcome == "unverified" else (),
         estimate=_number(record.get("estimate"), threshold) if "estimate" in record else "",
         interval=_interval(record, threshold),
@@ -158,6 +166,17 @@ def _row(record: Mapping[str, Any]) -> Row:
 def _doubts(registration: Any) -> tuple[str, ...]:
     reasons = registration.get("reasons") if isinstance(registration, Mapping) else None
     return tuple(map(str, reasons)) if isinstance(reasons, list | tuple) else ()
+
+
+def _other(record: Mapping[str, Any]) -> str:
+    other = record.get("other")
+    if not isinstance(other, Mapping):
+        return ""
+    promised = _promised({**record, **other}, other.get("threshold"))
+    found = f"{_number(other.get('estimate'), None)} {_interval(other, None)}".strip()
+    return (
+        f"{VERSIONS.get(str(other.get('version')), 'otherwise')}: {other.get('answer')}, {promised} ({found})"
+    )
 
 
 def _tries(record: Mapping[str, Any]) -> int:

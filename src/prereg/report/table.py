@@ -137,8 +137,8 @@ def _block(block: Block, console: Console, options: ConsoleOptions) -> Iterator[
         if row.reason and row.outcome not in ANSWERS and row.answer not in ANSWERS:
             yield _hanging(row.hypothesis, row.reason)
     for row in block.rows:
-        if row.tried:
-            yield _hanging(row.hypothesis, row.tried)
+        for words in filter(None, (row.other, row.tried)):
+            yield _hanging(row.hypothesis, words)
     doubted: dict[tuple[str, ...], list[str]] = {}
     for row in block.rows:
         if row.doubts:
@@ -210,6 +210,8 @@ def _mark(row: Row, beside: str | None) -> Text:
     text = Text(f"{symbol} {words}", style=style)
     if row.answer:
         text.append(f"{beside or ' '}({row.answer})", style="dim")
+    if row.version:
+        text.append(f"{beside or ' '}({row.version})", style="bold")
     if row.tries > 1:
         text.append(f"{beside or ' '}({row.tries} tries)", style="bold")
     return text

@@ -17,7 +17,8 @@ Record = Mapping[str, Any]
 _VERDICT = (
     "hypothesis", "model", "family", "outcome", "answer", "registration", "sets_of_data", "estimate", "low", "high",
     "direction", "threshold", "units", "level", "n_subjects", "n_prompts", "binds", "failed_controls",
-    "published_verdict", "published_value", "published_model", "claim", "reason", "protocol_digest",
+    "version", "other_version", "other_answer", "other_threshold", "published_verdict", "published_value",
+    "published_model", "claim", "reason", "protocol_digest",
 )  # fmt: skip
 _NESTED = ("registration", "sets_of_data")
 _CONTRAST = (
@@ -45,6 +46,8 @@ def verdicts_csv(
         }
         row: dict[str, Cell] = {column: record.get(column) for column in _VERDICT if column not in _NESTED}
         row["registration"] = (record.get("registration") or {}).get("status")
+        other = record.get("other") or {}
+        row |= {f"other_{name}": other.get(name) for name in ("version", "answer", "threshold")}
         row["sets_of_data"] = (record.get("attempts") or {}).get("data")
         paper = published.get(name)
         if paper is not None:

@@ -45,7 +45,7 @@ class Frame:
         Raises
         ------
         EvidenceError
-            If the column or an update was not measured, or a number is not finite.
+            If the column or an update was not measured, or a number is not finite, or below 0.
         """
         if column not in self.columns:
             have = ", ".join(sorted(c for c in self.columns if c.startswith(("sse.", "sst"))))
@@ -56,6 +56,10 @@ class Frame:
         values = self.columns[column][:, np.searchsorted(self.updates, updates)]
         if not np.isfinite(values).all():
             raise EvidenceError(f"{self.name}: column {column!r} holds NaN or infinite values")
+        if not (values >= 0.0).all():
+            raise EvidenceError(
+                f"{self.name}: column {column!r} holds negative numbers, and is a sum of squares"
+            )
         return values
 
 

@@ -112,9 +112,9 @@ class Study:
         """What the promise says as it was frozen, where it was amended or edited since."""
         if self.chain is None or self.chain.original.digest == self.protocol_file.digest:
             return None
-        pipe = self.pipeline
-        frozen = self.chain.original
-        return Answers(frozen, Pipeline(frozen, pipe.alias, pipe.options, pipe.binding))
+        pipe, frozen = self.pipeline, self.chain.original
+        binding = Binding(self.chain, frozen, pipe.options.root)
+        return Answers(frozen, Pipeline(frozen, pipe.alias, pipe.options, binding))
 
     @cached_property
     def log(self) -> AttemptLog:

@@ -317,6 +317,18 @@ class Repository:
                 found.setdefault(out.decode("ascii", "replace").strip(), commit)
         return tuple((commit, blob) for blob, commit in found.items())
 
+    def files_elsewhere(self, folder: str, limit: int = 1_000) -> tuple[tuple[str, str, str], ...]:
+        """Return commit, path and blob of files that a folder has on other refs; the newest `limit` commits of each."""
+        listed = self._git.run("rev-list", "--all", f"--max-count={limit}", "--not", self.head, "--", folder)
+        found: dict[tuple[str, str], str] = {}
+        for commit in listed.decode("ascii", "replace").split():
+            code, out, _ = self._git.attempt("ls-tree", "-r", "-z", commit, "--", f"{folder}/")
+            for row in out.split(b"\0") if code == 0 else ():
+                head, _, name = row.partition(b"\t")
+                if name:
+                    found[os.fsdecode(name), head.split(b" ")[2].decode("ascii", "replace")] = commit
+        return tuple((commit, path, blob) for (path, blob), commit in sorted(found.items()))
+
     def mentions(self, commit: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
         """Return the files in `folders`, as a commit has them, that hold a piece of text."""
         return mentions(self._git, commit, text, [self.relative(folder) for folder in folders])
