@@ -48,7 +48,7 @@ __all__ = [
 
 FORMAT = 1
 MAX_RECORD = 5_000_000
-MAX_TABLE = 4_000_000_000
+MAX_TABLE = 1_000_000_000
 IDENTITY = ("prompt", "subject", "relation", "template", "update")
 
 

@@ -104,3 +104,13 @@ def test_a_protocol_that_is_a_link_is_not_the_registered_one(tmp_path: Path) -> 
     commit(tmp_path, "Tidy up")
     found = standing(tmp_path)
     assert (found.status, found.reasons[0][:21]) == ("unverified", "protocol.toml is a li")
+
+
+def test_a_signature_of_other_bytes_is_tampering(tmp_path: Path) -> None:
+    """What lies beside the registration as its receipt must speak of it; none at all is no trouble."""
+    folder = registered_project(tmp_path)
+    (folder / "registration.json.ots").write_bytes(b"no receipt at all")
+    commit(tmp_path, "Attach")
+    found = standing(tmp_path)
+    assert found.status == "tampered"
+    assert found.reasons[0].startswith("opentimestamps beside registration.json: ")

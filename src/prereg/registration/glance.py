@@ -38,6 +38,9 @@ def ask_git(chain: Chain, root: Path) -> Judgement:
     if _is_rewritten(repository, chain, seen.versions):
         reason = f"{REGISTRATION} was rewritten after its first commit {seen.first[:12]}"
         return "tampered", (reason,), f"prereg audit {chain.folder}", seen.first
+    bad = _bad_witness(file)
+    if bad is not None:
+        return "tampered", (bad,), f"prereg audit {chain.folder}", seen.first
     trouble = _first_together(repository, chain, root, seen.first) or _lost(repository, chain)
     if trouble is not None:
         return "unverified", trouble[0], trouble[1], seen.first
@@ -55,6 +58,20 @@ def ask_git(chain: Chain, root: Path) -> Judgement:
             seen.first,
         )
     return "registered", (), None, seen.first
+
+
+def _bad_witness(file: Path) -> str | None:
+    """Say what a signature or a receipt beside the registration says against it; they are looked at where present."""
+    from prereg.registration.receipts import receipt_witnesses
+    from prereg.registration.signatures import ssh_witness
+
+    beside = [file.with_name(f"{file.name}.{kind}") for kind in ("sig", "ots", "tsr")]
+    if not any(path.is_symlink() or path.exists() for path in beside):
+        return None
+    signers = file.with_name("allowed_signers")
+    found = [ssh_witness(file, beside[0], signers if signers.exists() else None), *receipt_witnesses(file)]
+    bad = [w for w in found if w is not None and w.state == "bad"]
+    return f"{bad[0].kind} beside {file.name}: {bad[0].detail}" if bad else None
 
 
 def _is_rewritten(repository: Repository, chain: Chain, versions: tuple[str, ...]) -> bool:
