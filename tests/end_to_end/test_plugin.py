@@ -87,7 +87,7 @@ def test_a_threshold_edited_after_the_freeze_is_tampered(pytester: pytest.Pytest
     [
         ({"effect": 0.03}, "refuted"),
         ({"effect": 0.0, "null": -0.1, "spread": 0.1}, "inconclusive"),
-        ({"effect": 0.9, "null": 0.2}, "invalid"),
+        ({"effect": 0.7, "null": 0.2}, "invalid"),
         ({"check": False}, "invalid"),
         ({"spread": 0.0}, "invalid"),
     ],
@@ -112,7 +112,7 @@ def test_harness_exit_speaks_of_the_harness_only(pytester: pytest.Pytester) -> N
     assert again(pytester).ret == 1
 
 
-@pytest.mark.parametrize("evidence", [{"check": False}, {"effect": 0.9, "null": 0.2}])
+@pytest.mark.parametrize("evidence", [{"check": False}, {"effect": 0.7, "null": 0.2}])
 def test_harness_exit_still_fails_on_an_invalid_verdict(
     pytester: pytest.Pytester, evidence: dict[str, float]
 ) -> None:
