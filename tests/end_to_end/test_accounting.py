@@ -558,3 +558,25 @@ def test_an_attempt_that_can_not_be_logged_is_told_and_fails_the_harness(pyteste
     assert result.ret == 1
     assert "attempt could not be logged" in told(result)
     assert not table.exists()
+
+
+def test_a_protocol_among_test_data_is_no_study(pytester: pytest.Pytester) -> None:
+    """A suite of ordinary tests beside a protocol without gates is neither announced nor missed, and succeeds."""
+    data = pytester.mkdir("tests") / "data"
+    data.mkdir()
+    make_project(pytester.path)
+    (data / "protocol.toml").write_bytes((pytester.path / "gates" / "sample" / "protocol.toml").read_bytes())
+    (pytester.path / "tests" / "test_sum.py").write_text("def test_sum():\n    assert 1 + 1 == 2\n")
+    result = pytester.runpytest("tests")
+    assert result.ret == 0
+    assert "study:" not in result.stdout.str()
+    assert "no gate was selected" not in result.stdout.str()
+
+
+def test_a_registered_study_whose_gates_are_gone_is_missed(pytester: pytest.Pytester) -> None:
+    """Deleting every gate of a registered study doesn't make a run over its folder a success."""
+    study = registered_project(pytester.path)
+    for gate in study.glob("test_*.py"):
+        gate.unlink()
+    (pytester.path / "gates" / "test_other.py").write_text("def test_other():\n    assert True\n")
+    assert again(pytester, "gates").ret != 0

@@ -168,7 +168,10 @@ def _nearest(file: Path, root: Path) -> Path | None:
 
 
 def studies_under(config: pytest.Config) -> list[Path]:
-    """Return the study folders that the command line points at."""
+    """Return the study folders that the command line points at.
+
+    Below a folder that is named, a protocol is a study if it is registered or has gates: test data may hold others.
+    """
     named = config.getoption("study")
     if named:
         return [Path(named)]
@@ -180,8 +183,15 @@ def studies_under(config: pytest.Config) -> list[Path]:
         if nearest is not None:
             found[nearest] = None
         elif path.is_dir():
-            found.update(dict.fromkeys(p.parent for p in sorted(path.glob("*/protocol.toml"))))
+            below = (protocol.parent for protocol in sorted(path.glob("*/protocol.toml")))
+            found.update(dict.fromkeys(folder for folder in below if _is_study(config, folder)))
     return list(found)
+
+
+def _is_study(config: pytest.Config, folder: Path) -> bool:
+    if (folder / "registration.json").exists():
+        return True
+    return any(holds_gates(config, file) for file in sorted(folder.rglob("*.py")))
 
 
 def selects_by_hand(config: pytest.Config) -> bool:
