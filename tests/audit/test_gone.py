@@ -97,3 +97,16 @@ def test_a_typo_in_a_rationale_that_was_reverted_leaves_no_stain(tmp_path: Path)
     protocol.write_text(whole, "utf-8")
     commit(tmp_path, "Never mind")
     assert audited(tmp_path).exit_code == 0
+
+
+def test_a_shallow_clone_is_not_accused_of_a_squash(tmp_path: Path) -> None:
+    """Its one commit holds registration and results; the remedy is to fetch the rest."""
+    registered_project(tmp_path / "whole")
+    git(tmp_path, "clone", "--quiet", "--depth", "1", (tmp_path / "whole").as_uri(), "part")
+    report = audited(tmp_path / "part")
+    [finding] = [f for f in report.findings if "first appear together" in f.message]
+    assert "this clone doesn't show which came first" in finding.message
+    assert finding.remedy is not None
+    assert "git fetch --unshallow" in finding.remedy
+    assert not says(report, "squash")
+    assert report.exit_code == 2

@@ -153,15 +153,19 @@ def _same(results: Sequence[Result], root: str, timeline: Timeline) -> Iterator[
 
     Integrity: "squash merge: unverified with the reason and the command that would settle it".
     """
+    # In a clone that ends before the history does, its first commit holds everything: that is no squash.
+    hidden = timeline.repository.obstacles()
+    why = "this clone doesn't show" if hidden else "a squash hides"
+    remedy = "merge the branch that was squashed, with its commits: git fetch, git merge --no-ff"
     for at in dict.fromkeys(result.at for result in results):
         commit = timeline.commit(at)
         yield Finding(
             "order",
             "unverified",
-            f"registration {short(root)} and results first appear together in {commit.id[:12]}: a squash hides "
+            f"registration {short(root)} and results first appear together in {commit.id[:12]}: {why} "
             "which came first",
             tuple(result.path for result in results if result.at == at),
-            remedy="merge the branch that was squashed, with its commits: git fetch, git merge --no-ff",
+            remedy=hidden[0].remedy if hidden else remedy,
             commits=(commit.id,),
         )
 
