@@ -14,6 +14,7 @@ from prereg.registration import components
 from prereg.registration.attempts import AttemptLog
 from prereg.registration.components import code_digests
 from prereg.registration.witness import Witness
+from prereg.study import Study
 from tests import synthetic
 from tests.audit.projects import REPORTS, STUDY, Project, of, said
 
@@ -253,7 +254,9 @@ def test_looks_are_counted_with_the_alpha_they_spent(frozen: Project) -> None:
     assert of(report, "amendments", "violation") == [], said(of(report, "amendments"))
     count = next(c for c in report.attempts if c.hypothesis == "H1")
     assert (count.registered, count.planned) == (2, 3)
-    assert count.spent == pytest.approx(sum(look_alphas(0.05, 3, "pocock")[:2]))
+    study = Study.open(frozen.root / STUDY, model="pythia-tiny", options=synthetic.options(frozen.root))
+    assert count.spent == pytest.approx(sum(study.answers.alpha("H1", look) for look in (1, 2)), abs=1e-15)
+    assert count.spent == pytest.approx(2.0 * sum(look_alphas(0.025, 3, "pocock")[:2]))
     assert "looks 2 of 3 planned, alpha spent 0.0" in said(of(report, "attempts", "note"))
     assert of(report, "verdicts", "violation") == [], said(of(report, "verdicts"))
     assert "more looks" not in said(report.findings)

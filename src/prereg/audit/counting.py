@@ -69,7 +69,9 @@ def counts(case: Case) -> tuple[Count, ...]:
         planned, spent = None, None
         if looks is not None:
             planned, alpha = looks.planned, _alpha(case, name)
-            spent = sum(look_alphas(alpha, planned, looks.spending)[: min(taken, planned)])
+            # As a gate decides: the spending functions are of one boundary, and an interval has two.
+            shares = look_alphas(alpha / 2.0, planned, looks.spending)
+            spent = 2.0 * sum(shares[: min(taken, planned)])
         found.append(Count(model, name, len(pairs), len({data for _, data in pairs}), taken, planned, spent))
     return tuple(found)
 
