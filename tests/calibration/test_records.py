@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scipy.stats import beta, binom
 
-from prereg.calibration.files import csv_bytes, json_bytes, write_calibration
+from prereg.calibration.files import calibration_csv, write_calibration
 from prereg.calibration.picture import picture
 from prereg.calibration.records import (
     FALSE_ALARM,
@@ -21,6 +21,7 @@ from prereg.calibration.records import (
     verdict,
 )
 from prereg.errors import EvidenceError, InferenceError
+from prereg.tabular import json_bytes
 
 
 def made(*sizes: int, total: int = 1000, holds: bool = False, refuted: int = 0) -> Calibration:
@@ -114,7 +115,7 @@ def test_files_have_the_same_bytes_and_come_back(tmp_path: Path) -> None:
     for file in files:
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
     assert read_calibration(files[0]) == found
-    assert csv_bytes(found).count(b"\n") == 1 + len(found.results)
+    assert calibration_csv(found).count(b"\n") == 1 + len(found.results)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff"])

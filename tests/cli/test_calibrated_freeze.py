@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from prereg.calibration.files import json_bytes, put
 from prereg.calibration.records import Calibration, CaseResult, GateRecord, Rate
 from prereg.protocol import read_protocol
+from prereg.tabular import json_bytes, put
 from tests.cli.conftest import Run
 from tests.frozen import written
 from tests.synthetic import commit

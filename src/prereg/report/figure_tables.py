@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prereg.report.files import Cell, csv_bytes
 from prereg.study.frames import frame_of
+from prereg.tabular import Cell, csv_bytes
 
 if TYPE_CHECKING:
     from prereg.evidence import Evidence, Provenance

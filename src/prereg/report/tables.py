@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prereg.errors import EvidenceError, StorageError, StudyError
-from prereg.report.files import json_bytes, put
 from prereg.report.verdict_tables import contrasts_csv, permutations_csv, verdicts_csv
+from prereg.tabular import json_bytes, put
 
 if TYPE_CHECKING:
     from prereg.evidence import Evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prereg.report.files import Cell, csv_bytes
+from prereg.tabular import Cell, csv_bytes
 
 if TYPE_CHECKING:
     from prereg.protocol import Hypothesis, Published
