@@ -11,7 +11,7 @@ from typing import Any
 from prereg.errors import RegistrationError
 from prereg.hostile import printable
 from prereg.protocol import ProtocolFile
-from prereg.registration.attempts import ATTEMPTS, AttemptLog
+from prereg.registration.attempts import ATTEMPTS, AttemptLog, LogState
 from prereg.registration.chain import Chain, read_chain
 from prereg.registration.components import code_now, differing, facts_digests, gates_now
 from prereg.registration.judgement import Judgement, Status, few
@@ -143,20 +143,25 @@ def _judge(chain: Chain, protocol_file: ProtocolFile, root: Path) -> Judgement:
         words = few([f"{printable(n)} is not the registered one" for names in moved.values() for n in names])
         remedy = f"restore it, or: prereg amend {chain.folder} {' '.join(moved)} --reason ..."
         return "unverified", words, remedy, None
-    faults = AttemptLog(chain.folder / ATTEMPTS).read().faults
-    if faults:
+    log = AttemptLog(chain.folder / ATTEMPTS).read()
+    if log.faults:
         remedy = f"git checkout -- {chain.folder / ATTEMPTS}, then: prereg audit {chain.folder}"
-        return "unverified", few([f"the attempts log is damaged: {fault}" for fault in faults]), remedy, None
-    stray = _unknown_roots(chain)
+        return (
+            "unverified",
+            few([f"the attempts log is damaged: {fault}" for fault in log.faults]),
+            remedy,
+            None,
+        )
+    stray = _unknown_roots(chain, log)
     if stray:
         reason = f"the attempts log names a registration that is not here: {', '.join(r[:16] for r in stray)}"
         return "unverified", (reason,), f"prereg audit {chain.folder}", None
     return seen
 
 
-def _unknown_roots(chain: Chain) -> tuple[str, ...]:
+def _unknown_roots(chain: Chain, log: LogState) -> tuple[str, ...]:
     """Return roots under which something was tried and that no link has: an amendment was taken away, say."""
-    named = {attempt.registration for attempt in AttemptLog(chain.folder / ATTEMPTS).read().entries}
+    named = {attempt.registration for attempt in log.entries}
     return tuple(sorted(root for root in named if root is not None and root not in chain.roots))
 
 
