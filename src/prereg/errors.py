@@ -23,7 +23,6 @@ __all__ = [
     "StorageError",
     "StoreCorrupt",
     "StudyError",
-    "printable",
 ]
 
 # Controls, and marks that reorder or break lines: a file's text must not get to steer a terminal.
@@ -32,7 +31,7 @@ _STEERING = re.compile(
 )
 
 
-def printable(text: str) -> str:
+def _printable(text: str) -> str:
     """Return a text with every character that could steer a terminal written out; tabs and newlines stay."""
     return _STEERING.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
@@ -50,8 +49,8 @@ class PreregError(Exception):
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         # Messages quote files that anyone may have written.
-        self.message = printable(message)
-        self.remedy = None if remedy is None else printable(remedy)
+        self.message = _printable(message)
+        self.remedy = None if remedy is None else _printable(remedy)
         super().__init__(self.message)
 
     def __str__(self) -> str:

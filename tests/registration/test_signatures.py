@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,29 +21,7 @@ from tests.registration.keys import (
     needs_git,
     needs_gpg,
     needs_ssh,
-    reader,
 )
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    """A home of its own, so that nobody's real keys are seen."""
-    with reader() as made:
-        yield made
-
-
-@pytest.fixture
-def repo(machine: Machine, tmp_path: Path) -> SigningRepo:
-    """An empty repository."""
-    return SigningRepo(tmp_path / "repository")
-
-
-@pytest.fixture
-def allowed(machine: Machine, tmp_path: Path) -> Path:
-    """A study's allowed_signers that names one key, for commits and for files."""
-    file = tmp_path / "allowed_signers"
-    file.write_text(machine.line("ada@example.org", "ada"))
-    return file
 
 
 @needs_git
