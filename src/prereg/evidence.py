@@ -14,6 +14,10 @@ The main table's columns
     Squared distance of the prompt's update from the training mean that gates use, and from the others.
 ``sse.<fit>`` : float64
     Squared error of a named fit on that prompt and update, held out.
+``value.<fit>`` : float64
+    In place of squared errors, a number for that prompt and update: nats, 0 or 1 for correct, a cosine.
+``cases.<fit>`` : float64
+    1 where the value speaks of that prompt, else 0 (and the value is 0 there). Without the column, it speaks of all.
 
 The layout is our own definition.
 """
@@ -129,7 +133,10 @@ class Evidence:
     provenance: Provenance | None = None
 
     def __post_init__(self) -> None:
-        missing = [name for name in (*IDENTITY, "sst") if name not in self.table.column_names]
+        names = self.table.column_names
+        missing = [name for name in IDENTITY if name not in names]
+        if "sst" not in names and not any(name.startswith("value.") for name in names):
+            missing.append("sst (or value.<fit>)")
         if missing:
             raise EvidenceError(f"an evidence table lacks the columns {', '.join(missing)}")
         if self.table.num_rows == 0:
@@ -137,8 +144,8 @@ class Evidence:
 
     @property
     def fits(self) -> tuple[str, ...]:
-        """Names of the fits whose squared errors the table holds."""
-        return tuple(n.removeprefix("sse.") for n in self.table.column_names if n.startswith("sse."))
+        """Names of the fits whose squared errors or values the table holds."""
+        return tuple(n.partition(".")[2] for n in self.table.column_names if n.startswith(("sse.", "value.")))
 
 
 def digest_of(value: object) -> str:

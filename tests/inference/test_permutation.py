@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 from prereg.errors import InferenceError
-from prereg.inference import enumeration_p_value, monte_carlo_p_value, sign_flips
+from prereg.inference import enumeration_p_value, monte_carlo_p_value, permutation, sign_flip_test, sign_flips
 
 
 @pytest.mark.parametrize(
@@ -81,3 +85,59 @@ def test_too_many_flips_are_not_enumerated(n: int) -> None:
     """2**21 vectors are drawn, not listed."""
     with pytest.raises(InferenceError, match="can be enumerated"):
         sign_flips(n)
+
+
+@pytest.mark.parametrize("side", ["greater", "less", "two_sided"])
+def test_every_sign_pattern_is_tried_for_few_units(side: str) -> None:
+    """Seven differences, all 128 patterns listed one by one."""
+    d = np.random.default_rng(2).normal(0.4, 1.0, 7)
+    means = [float(np.dot(s, d)) / 7 for s in itertools.product((1, -1), repeat=7)]
+    extreme = {
+        "greater": [m >= d.mean() - 1e-12 for m in means],
+        "less": [m <= d.mean() + 1e-12 for m in means],
+        "two_sided": [abs(m) >= abs(d.mean()) - 1e-12 for m in means],
+    }[side]
+    found = sign_flip_test(d, side)
+    assert (found.p_value, found.n_draws, found.enumerated) == (sum(extreme) / 128, 128, True)
+    assert found.observed == pytest.approx(d.mean())
+
+
+def test_twenty_units_are_enumerated_and_more_are_drawn() -> None:
+    """A million patterns of 20 agree with 20,000 random ones of the same units and one 0."""
+    d = np.random.default_rng(3).normal(0.4, 1.0, 20)
+    whole = sign_flip_test(d)
+    assert (whole.n_draws, whole.enumerated) == (2**20, True)
+    drawn = sign_flip_test(np.append(d, 0.0), n=20_000, seed=1)
+    assert (drawn.n_draws, drawn.enumerated, len(drawn.null)) == (20_000, False, 20_000)
+    assert drawn.p_value == pytest.approx(whole.p_value, abs=4 * math.sqrt(whole.p_value / 20_000))
+    again = sign_flip_test(np.append(d, 0.0), n=500, seed=1)
+    assert again.null == drawn.null[:500]
+
+
+def test_differences_of_nothing_are_no_evidence() -> None:
+    """All 0: every pattern ties, p is 1."""
+    assert sign_flip_test(np.zeros(5)).p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("differences", "more"),
+    [
+        ([], {}),
+        ([1.0, math.nan], {}),
+        (np.ones((3, 2)), {}),
+        ([1.0], {"alternative": "up"}),
+        (np.ones(21), {}),
+        (np.ones(21), {"seed": 1, "n": 0}),
+        (np.ones(21), {"seed": -1}),
+    ],
+)
+def test_signs_that_can_not_be_flipped_are_refused(differences, more) -> None:
+    """Emptiness, nan, two dimensions, and random patterns without a seed."""
+    with pytest.raises(InferenceError):
+        sign_flip_test(differences, **more)
+
+
+def test_the_example_in_the_docstring_runs() -> None:
+    """Six differences of one sign."""
+    failed, tried = doctest.testmod(permutation)
+    assert (failed, tried >= 2) == (0, True)

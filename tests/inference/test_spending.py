@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from prereg.errors import InferenceError
-from prereg.inference import alpha_spent, look_alphas, spending
+from prereg.inference import alpha_spent, look_alphas, look_level, spending
 
 FUNCTIONS = ("obrien_fleming", "pocock")
 # The published programs integrate by a trapezoidal rule whose grid is worth 3e-6 of size, some 1e-4 in the last z.
@@ -202,7 +202,29 @@ def test_an_unknown_function_is_refused_by_name() -> None:
         alpha_spent(0.5, 0.05, "bayes")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_the_level_of_a_look_leaves_its_share_on_each_side(function, level: float) -> None:
+    """Half of what the interval leaves out is the look's share; past the plan the last share stands."""
+    shares = look_alphas((1.0 - level) / 2.0, 4, function)
+    found = [look_level(level, 4, function, look) for look in range(1, 7)]
+    assert found == [1.0 - 2.0 * share for share in (*shares, shares[-1], shares[-1])]
+    assert all(at >= level for at in found)
+    assert math.fsum((1.0 - at) / 2.0 for at in found[:4]) == pytest.approx((1.0 - level) / 2.0)
+    assert look_level(level, 1, function, 1) == pytest.approx(level, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("level", "planned", "look"),
+    [(0.05, 2, 1), (1.0, 2, 1), (0.95, 0, 1), (0.95, 2, 0), (0.95, 2, True), (0.95, 2, 1.0), (0.95, 2.0, 1)],
+)
+def test_a_look_that_is_none_has_no_level(level, planned, look) -> None:
+    """Counted from 1, in whole numbers, at a confidence level."""
+    with pytest.raises(InferenceError):
+        look_level(level, planned, "pocock", look)
+
+
 def test_the_examples_in_the_docstrings_run() -> None:
-    """Both of them."""
+    """All of them."""
     failed, tried = doctest.testmod(spending)
-    assert (failed, tried >= 4) == (0, True)
+    assert (failed, tried >= 6) == (0, True)

@@ -215,3 +215,11 @@ def test_an_analysis_nobody_provides_is_named_on_opening(tmp_path: Path) -> None
     protocol.write_text(protocol.read_text() + "\n[analyses.astrology]\nsigns = 12\n")
     with pytest.raises(StudyError, match=r"\[analyses.astrology\]: no analysis is called that"):
         Study.open(folder, model="pythia-tiny", options=options(tmp_path))
+
+
+def test_a_subject_that_carries_much_of_the_variance_is_named_as_a_caution(tmp_path: Path) -> None:
+    """Of ten subjects some one carries over a tenth; a reader is told so beside the verdict."""
+    verdict = ask(tmp_path, "H1", n_subjects=10)
+    assert any("of the variance" in line for line in verdict.result.cautions)
+    assert "caution    one unit carries" in verdict.explain()
+    assert verdict.as_record()["cautions"] == list(verdict.result.cautions)

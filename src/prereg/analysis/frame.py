@@ -125,14 +125,29 @@ class Frame:
         }
 
     def table(
-        self, activations: Activations, updates: Sequence[int], columns: Mapping[str, Floats]
+        self,
+        activations: Activations,
+        updates: Sequence[int],
+        columns: Mapping[str, Floats],
+        *,
+        among: npt.NDArray[np.bool_] | None = None,
     ) -> pa.Table:
         """Lay columns of shape (n_updates, n_held_out), canonical order, out as an evidence table.
 
-        Rows are prompt by prompt in the activations' own order, updates ascending. NaN becomes null.
+        Rows are prompt by prompt in the activations' own order, updates ascending. NaN becomes null. With `among`,
+        (n_held_out,) bool in canonical order, only the prompts it marks get rows; columns keep their shape.
+
+        Raises
+        ------
+        AnalysisError
+            If `among` marks no prompt.
         """
         held_out = self.rows[self.n_train :]
         order = np.argsort(held_out)
+        if among is not None:
+            order = order[among[order]]
+            if not order.size:
+                raise AnalysisError("no held-out prompt is left to lay out")
         prompts = held_out[order]
         each = len(updates)
         names = {

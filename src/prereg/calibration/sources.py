@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from prereg.analysis.catalogue import ANALYSES
 from prereg.calibration.gates import Case, Gate, cases_of, gate_of
 from prereg.calibration.populations import MOMENT_KINDS, PILOT_KINDS, FromMoments, FromPilot, Population
 from prereg.calibration.sums import Sums
@@ -13,7 +14,7 @@ from prereg.errors import EvidenceError, StudyError
 from prereg.evidence import Evidence
 from prereg.pipeline import Pipeline
 from prereg.protocol import Hypothesis, Protocol, ProtocolFile
-from prereg.study.frames import Frame, contrast_table, frame_of
+from prereg.study.frames import Frame, frame_of, questions
 
 __all__ = ["Plan", "Source", "plans_from_moments", "plans_from_pilot"]
 
@@ -161,14 +162,16 @@ class _Reader:
         frames = {arm: self._read(claim.evidence, arm)[1] for arm in claim.arms}
         evidence, frame = self._read(claim.evidence, "model")
         record = evidence.provenance
-        if record is None or record.n_layers != frame.updates[-1] + 1:
+        every = ANALYSES[claim.evidence].every_update
+        if record is None or (every and record.n_layers != frame.updates[-1] + 1):
             raise EvidenceError(
                 f"{claim.evidence}: the deepest update measured is {frame.updates[-1]}, not the model's last"
             )
         sets = protocol.resolve_updates(record.n_layers)
-        tables = [contrast_table(contrast, frames, sets[contrast.updates]) for contrast in claim.contrasts]
+        asked = questions(claim, frames, sets, record.n_layers)
+        tables = [(question.table, question.weights) for question in asked]
         rows = Counter(frames[claim.arms[0]].subjects)
-        return Sums.of(tables, [rows[unit] for unit in tables[0][0].units])
+        return Sums.of(tables, [rows.get(unit, 1) for unit in tables[0][0].units])
 
     def _read(self, analysis: str, arm: str) -> tuple[Evidence, Frame]:
         key = (analysis, arm)

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from prereg.inference.auroc import auroc, auroc_gap
 from prereg.inference.blocks import BlockLength, automatic_blocks, blocks, optimal_block_length
+from prereg.inference.boundaries import LookBoundary, look_boundaries
 from prereg.inference.case_sums import CaseSums
 from prereg.inference.cautions import LARGE_INFLUENCE, cautions
 from prereg.inference.designs import clusters, crossed, iid, nested
@@ -41,6 +42,7 @@ from prereg.inference.equivalence import (
     minimum_detectable_effect,
     tost_paired,
 )
+from prereg.inference.gatekeeping import Gatekept, gatekeep
 from prereg.inference.headline import headline_intervals, headline_intervals_many
 from prereg.inference.ideal import (
     IdealDistribution,
@@ -59,8 +61,10 @@ from prereg.inference.multiplicity import (
 )
 from prereg.inference.permutation import (
     Alternative,
+    PermutationTest,
     enumeration_p_value,
     monte_carlo_p_value,
+    sign_flip_test,
     sign_flips,
 )
 from prereg.inference.plan import BootstrapPlan, ExplicitPlan, ResamplingPlan, plan_sums
@@ -77,8 +81,11 @@ from prereg.inference.ratio_statistics import (
 )
 from prereg.inference.ratios import RatioTable
 from prereg.inference.records import ContrastResult, Engine, Interval, Method, bonferroni_level
+from prereg.inference.relabelling import label_permutations, refit_permutation
 from prereg.inference.replicates import Replicates, replicate
-from prereg.inference.spending import alpha_spent, look_alphas
+from prereg.inference.replication import FEW_MODELS, RandomEffects, random_effects
+from prereg.inference.some import SomeDecision, decide_some
+from prereg.inference.spending import alpha_spent, look_alphas, look_level
 from prereg.inference.statistics import CustomStatistic, WeightedStatistic, custom_statistic, difference
 from prereg.inference.trend_statistics import depth_slope, depth_spearman, slope
 from prereg.inference.units import UnitSums, align_rows, unit_sums
@@ -94,6 +101,7 @@ from prereg.inference.weight_plan import Design, WeightPlan
 from prereg.inference.weighted import available_methods, weighted_intervals, weighted_intervals_many
 
 __all__ = [
+    "FEW_MODELS",
     "LARGE_INFLUENCE",
     "MINIMUM_UNITS",
     "Alternative",
@@ -107,14 +115,19 @@ __all__ = [
     "Direction",
     "Engine",
     "ExplicitPlan",
+    "Gatekept",
     "IdealDistribution",
     "Interval",
+    "LookBoundary",
     "Method",
     "Outcome",
     "PairedTost",
+    "PermutationTest",
+    "RandomEffects",
     "RatioTable",
     "Replicates",
     "ResamplingPlan",
+    "SomeDecision",
     "UnitSums",
     "WeightPlan",
     "WeightedStatistic",
@@ -136,11 +149,13 @@ __all__ = [
     "custom_statistic",
     "decide",
     "decide_conjunction",
+    "decide_some",
     "depth_slope",
     "depth_spearman",
     "difference",
     "enumeration_p_value",
     "equivalence_level",
+    "gatekeep",
     "group_mean_difference",
     "has_ideal",
     "headline_intervals",
@@ -154,8 +169,11 @@ __all__ = [
     "intervals_many",
     "kendall",
     "kendall_gap",
+    "label_permutations",
     "log_prob_difference",
     "look_alphas",
+    "look_boundaries",
+    "look_level",
     "mean",
     "mean_difference",
     "mean_of_ratios",
@@ -165,8 +183,11 @@ __all__ = [
     "optimal_block_length",
     "plan_sums",
     "r2_gap",
+    "random_effects",
     "ratio_of_sums",
+    "refit_permutation",
     "replicate",
+    "sign_flip_test",
     "sign_flips",
     "slope",
     "spearman",

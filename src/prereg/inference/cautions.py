@@ -15,6 +15,9 @@ __all__ = ["LARGE_INFLUENCE", "cautions"]
 # A unit with a larger share of the variance than this is a result of its own.
 LARGE_INFLUENCE = 0.10
 
+# A share of resamples that no interval can feel.
+NEGLIGIBLE = 1e-9
+
 
 def cautions(
     result: ContrastResult,
@@ -62,7 +65,7 @@ def cautions(
         found = (*found, f"one unit carries {result.largest_influence:.0%} of the variance")
     if result.degenerate:
         found = (*found, "the data do not vary between units")
-    if not result.undefined_share <= 0.0:
+    if not result.undefined_share <= NEGLIGIBLE:
         found = (*found, f"{result.undefined_share:.2g} of the resamples are undefined")
     registered = _outcome(result, method, level, threshold, direction)
     for other in result.at(level):

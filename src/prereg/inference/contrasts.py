@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prereg.inference.ratios import RatioTable, contrast_weights
-from prereg.inference.units import FloatArray
+from prereg.inference.units import FloatArray, column_sums, exact_sum
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -71,12 +71,12 @@ class Contrast:
 
         The infinitesimal jackknife (Efron 1982, doi:10.1137/1.9781611970319, chapter 6); its total is 0.
         """
-        psi: FloatArray = (self.numerator / _totals(self.denominator)).sum(axis=1)
+        psi: FloatArray = (self.numerator / column_sums(self.denominator)).sum(axis=1)
         return psi
 
     def standard_error(self) -> float:
         """Return the delta-method standard error `sqrt(sum_i psi_i**2)`, in units of theta."""
-        return math.sqrt(math.fsum((self.influence() ** 2).tolist()))
+        return math.sqrt(exact_sum(self.influence() ** 2))
 
     def is_degenerate(self) -> bool:
         """Tell whether no unit deviates from the common ratio by more than rounding."""
@@ -85,17 +85,13 @@ class Contrast:
 
     def leave_one_out(self) -> FloatArray | None:
         """Return theta without each unit, shape (n_units,), or None where a denominator would be 0."""
-        totals = _totals(self.denominator)
+        totals = column_sums(self.denominator)
         rest = totals - self.denominator
         if bool((rest <= 1e-15 * totals).any()):
             return None
         # The centred numerators add up to 0, so what is left without unit i is minus its own.
         without: FloatArray = self.estimate - (self.numerator / rest).sum(axis=1)
         return without
-
-
-def _totals(denominator: FloatArray) -> FloatArray:
-    return np.array([math.fsum(column) for column in denominator.T.tolist()], dtype=np.float64)
 
 
 def prepare(table: RatioTable, weights: npt.ArrayLike) -> tuple[Contrast, ...]:
@@ -107,7 +103,7 @@ def prepare(table: RatioTable, weights: npt.ArrayLike) -> tuple[Contrast, ...]:
         The weights don't fit the table (see `contrast_weights`).
     """
     matrix = contrast_weights(weights, table.n_ratios)
-    totals = _totals(table.denominator)
+    totals = column_sums(table.denominator)
     ratios = table.ratios()
     centred = table.numerator - ratios * table.denominator
     sizes = np.abs(table.numerator).sum(axis=0) / totals

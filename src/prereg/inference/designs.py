@@ -100,12 +100,15 @@ class Nested:
         Shape (n_rows,). Inner units are numbered through, those of one outer unit next to each other.
     first, sizes
         Shape (n_outer,): the first inner unit of each outer one, and how many it has.
+    studentized
+        Whether studentized intervals are available: each copy's draws are then made a second time for them.
     """
 
     outer_codes: IndexArray
     inner_codes: IndexArray
     first: IndexArray
     sizes: IndexArray
+    studentized: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -124,19 +127,26 @@ class Nested:
 
     @property
     def not_studentized(self) -> str | None:
-        """The reason why a standard error inside a resample is not available."""
+        """The reason why a standard error inside a resample is not available, unless it was asked for."""
+        if self.studentized:
+            return None
         return (
             "the copies of one outer unit hold different inner units, which case weights no longer tell apart"
         )
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """Return each case's weight: how often its inner unit was drawn, over all copies of its outer unit."""
+        inner, _ = self.draw_copies(rng)
+        counts = np.bincount(inner, minlength=int(self.sizes.sum()))
+        return counts[self.inner_codes].astype(np.float64)
+
+    def draw_copies(self, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
+        """Return the drawn inner units, and for each the number of the copy it was drawn for."""
         outer = rng.integers(0, self.sizes.size, size=self.sizes.size, dtype=np.int64)
         # One inner draw for each inner unit of each drawn copy.
         copies = np.repeat(outer, self.sizes[outer])
         inner = self.first[copies] + rng.integers(0, self.sizes[copies], dtype=np.int64)
-        counts = np.bincount(inner, minlength=int(self.sizes.sum()))
-        return counts[self.inner_codes].astype(np.float64)
+        return inner, np.repeat(np.arange(outer.size), self.sizes[outer])
 
 
 def _counts(rng: np.random.Generator, n: int) -> FloatArray:
@@ -229,7 +239,7 @@ def crossed(rows: Sequence[str], columns: Sequence[str]) -> Crossed:
     return Crossed(row_codes, column_codes, (n_row_levels, n_column_levels))
 
 
-def nested(outer: Sequence[str], inner: Sequence[str]) -> Nested:
+def nested(outer: Sequence[str], inner: Sequence[str], *, studentized: bool = False) -> Nested:
     """Inner units within outer ones: outer drawn with replacement, then inner within each drawn copy.
 
     The two-stage bootstrap (Davison and Hinkley 1997, doi:10.1017/CBO9780511802843, 3.8). It is the wider one: outer
@@ -237,10 +247,18 @@ def nested(outer: Sequence[str], inner: Sequence[str]) -> Nested:
     between inner units over their number). Where outer units differ much more than what is inside them, or have many
     inner ones, the two agree; `clusters(outer)` is the usual choice.
 
+    With `studentized` that method is available too, and mends the width: `(theta* - theta)/s*` with
+    `s***2 = sum over copies of (sum over its inner draws of psi*)**2`, psi* the influence in the resample. Given the
+    data the copies are drawn independently, so s* estimates the spread of theta* itself, second stage included, and
+    the interval scales the pivots by the data's own s, which has that stage once. With one inner unit in each outer
+    one it is the clusters' formula. Our own definition, after Hall's pivot (1988, doi:10.1214/aos/1176350933).
+
     Parameters
     ----------
     outer, inner
         The two labels of each case. The same inner label under two outer ones names two units.
+    studentized
+        Whether to make studentized intervals available, for which every draw is made twice.
 
     Raises
     ------
@@ -259,8 +277,8 @@ def nested(outer: Sequence[str], inner: Sequence[str]) -> Nested:
     pairs, inner_codes = np.unique(outer_codes * n_labels + within, return_inverse=True)
     sizes = np.bincount(pairs // n_labels, minlength=n_outer)
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    whole = (_frozen(array.astype(np.int64)) for array in (inner_codes, first, sizes))
-    return Nested(outer_codes, *whole)
+    inner_codes, first, sizes = (_frozen(array.astype(np.int64)) for array in (inner_codes, first, sizes))
+    return Nested(outer_codes, inner_codes, first, sizes, studentized)
 
 
 def _coded(labels: Sequence[str], name: str, least: int = 2) -> tuple[IndexArray, int]:

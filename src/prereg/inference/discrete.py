@@ -16,7 +16,7 @@ import numpy.typing as npt
 from prereg.inference.inversion import tail_reach
 from prereg.inference.units import FloatArray
 
-__all__ = ["Atoms", "enumerate_multinomial", "lattice_distribution"]
+__all__ = ["Atoms", "binomial_chances", "enumerate_multinomial", "lattice_distribution"]
 
 _MOST_STATES = 1_500_000
 _MOST_CELLS = 2**21
@@ -43,7 +43,12 @@ class Atoms:
 
 
 def enumerate_multinomial(
-    numerator: FloatArray, denominator: FloatArray, copies: npt.NDArray[np.int64]
+    numerator: FloatArray,
+    denominator: FloatArray,
+    copies: npt.NDArray[np.int64],
+    *,
+    most_states: int = _MOST_STATES,
+    negligible: float = _NEGLIGIBLE,
 ) -> Atoms | None:
     """Enumerate every resample of n units that fall into k distinct kinds.
 
@@ -53,11 +58,15 @@ def enumerate_multinomial(
         The kinds' values, shape (k,).
     copies
         How many units are of each kind, shape (k,); n is their sum.
+    most_states
+        How many states to hold at most, 1.5 million unless told.
+    negligible
+        States less likely than this are dropped.
 
     Returns
     -------
     Atoms or None
-        None where there are more than 1.5 million states.
+        None where there are more states than that.
     """
     n = int(copies.sum())
     # Rare kinds first: their counts are small, and the commonest takes what is left.
@@ -74,16 +83,16 @@ def enumerate_multinomial(
             share = float(copies[kind]) / remaining
             cut = _most_draws(n, float(copies[kind]) / n)
             widths = np.minimum(left, cut) + 1
-            if int(widths.sum()) > 4 * _MOST_STATES:
+            if int(widths.sum()) > 4 * most_states:
                 return None
             source = np.repeat(np.arange(left.size), widths)
             starts = np.cumsum(widths) - widths
             taken = np.arange(source.size) - np.repeat(starts, widths)
             pmf = _binomial(left[source], taken, share)
         chance = chance[source] * pmf
-        keep = chance > _NEGLIGIBLE
+        keep = chance > negligible
         source, taken, chance = source[keep], taken[keep], chance[keep]
-        if chance.size > _MOST_STATES:
+        if chance.size > most_states:
             return None
         left = left[source] - taken
         top = top[source] + taken * numerator[kind]
@@ -103,14 +112,15 @@ def _binomial(n: npt.NDArray[np.int64], k: npt.NDArray[np.int64], share: float) 
     """Return binomial probabilities; by table, since few pairs (n, k) occur among many states."""
     low, high, most = int(n.min()), int(n.max()), int(k.max())
     if (high - low + 1) * (most + 1) >= n.size:
-        return _pmf(n, k, share)
+        return binomial_chances(n, k, share)
     rows, columns = np.mgrid[low : high + 1, 0 : most + 1]
     possible = columns <= rows
-    table = np.where(possible, _pmf(rows, np.minimum(columns, rows), share), 0.0)
+    table = np.where(possible, binomial_chances(rows, np.minimum(columns, rows), share), 0.0)
     return table[n - low, k]
 
 
-def _pmf(n: npt.NDArray[np.int64], k: npt.NDArray[np.int64], share: float) -> FloatArray:
+def binomial_chances(n: npt.NDArray[np.int64], k: npt.NDArray[np.int64], share: float) -> FloatArray:
+    """Return `C(n, k) share**k (1 - share)**(n - k)` for arrays of one shape, k <= n."""
     most = int(n.max()) + 1
     if most <= 171:
         # Factorials up to 170 fit a float64; the logarithm would lose three digits.
@@ -201,7 +211,8 @@ def _common_step(offset: FloatArray) -> float | None:
     largest = float(offset.max())
     noise = 1e-9 * largest
     step = largest
-    for value in np.unique(offset).tolist():
+    # A million reals are no lattice within a few of them: no list of all.
+    for value in map(float, np.unique(offset)):
         a, b = step, value
         while b > noise:
             a, b = b, math.fmod(a, b)

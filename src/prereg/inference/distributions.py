@@ -1,10 +1,11 @@
-"""The two forms that an ideal resampling distribution takes: atoms, or a curve known by inversion.
+"""The forms that an ideal resampling distribution takes: atoms listed or counted, or a curve known by inversion.
 
 Both speak of deviations from the estimate, so that nothing is lost where the deviations are small.
 """
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Protocol
 
@@ -14,11 +15,12 @@ import numpy.typing as npt
 from prereg.inference._special import normal_quantile
 from prereg.inference.contrasts import Contrast
 from prereg.inference.discrete import Atoms, enumerate_multinomial, lattice_distribution
+from prereg.inference.halves import Halves
 from prereg.inference.inversion import sum_below_zero
 from prereg.inference.rootfinding import increasing_root
 from prereg.inference.units import FloatArray
 
-__all__ = ["Discrete", "Distribution", "Inverted", "distinct_units", "resampling_distribution"]
+__all__ = ["Counted", "Discrete", "Distribution", "Inverted", "distinct_units", "resampling_distribution"]
 
 # More distinct units than this make multinomial enumeration hopeless; it isn't tried.
 _MOST_KINDS = 12
@@ -53,6 +55,9 @@ def resampling_distribution(contrast: Contrast) -> Distribution:
     if atoms is not None:
         return Discrete(atoms, contrast)
     kinds, copies = distinct_units(contrast.numerator[:, 0], contrast.denominator[:, 0])
+    halves = Halves.of(kinds[:, 0], kinds[:, 1], copies) if copies.size <= _MOST_KINDS else None
+    if halves is not None:
+        return Counted(halves, contrast)
     return Inverted(kinds[:, 0].copy(), kinds[:, 1].copy(), copies / contrast.n_units, contrast)
 
 
@@ -102,6 +107,43 @@ class Discrete:
         return float(self._values[min(place, self._values.size - 1)])
 
 
+class Counted:
+    """A distribution of more atoms than can be listed, counted exactly at every point."""
+
+    error = 1e-12
+
+    def __init__(self, halves: Halves, contrast: Contrast) -> None:
+        self._halves = halves
+        self._se = contrast.standard_error()
+        # Sums of N - c D this close to 0 belong to an atom at c: 1e-12 in units of theta.
+        tolerance = 1e-12 * max(contrast.scale, abs(contrast.estimate))
+        self._slack = tolerance * float(contrast.denominator.sum())
+
+    def error_at(self, c: float) -> float:  # noqa: ARG002  (the same everywhere)
+        """Return the error of rounding."""
+        return self.error
+
+    def below(self, c: float) -> tuple[float, float]:
+        """Return the probability below c and at c, values within 1e-12 being the same."""
+        low, high = (self._halves.up_to(c, slack) for slack in (-self._slack, self._slack))
+        return low, high - low
+
+    def quantile(self, p: float) -> float:
+        """Return the atom at which the distribution function reaches p, to rounding."""
+        return increasing_root(partial(self._gap, p), _score(p) * self._se, self._se)
+
+    def _gap(self, p: float, c: float) -> float:
+        """Return how far the distribution function is from p on the normal scale; never 0: the quantile is a jump."""
+        reached = self._halves.up_to(c, 0.0)
+        # A cumulative that misses p by rounding has reached it.
+        gap = _score(reached) - _score(p)
+        return max(gap, 1e-12) if reached >= p - 1e-13 else min(gap, -1e-12)
+
+
+class _GivenUp(Exception):
+    """A point of the distribution function can't be computed."""
+
+
 class Inverted:
     """A distribution known through its characteristic function."""
 
@@ -127,14 +169,26 @@ class Inverted:
         return max(self.error, found.missed)
 
     def quantile(self, p: float) -> float:
-        """Return where the curve crosses p."""
+        """Return where the curve crosses p; infinite, and the error 1, where it can't be computed."""
+        try:
+            return self._crossing(p)
+        except _GivenUp:
+            self.error = 1.0
+            return math.copysign(math.inf, p - 0.5)
+
+    def _crossing(self, p: float) -> float:
+        if self.error >= 1.0:
+            raise _GivenUp
         # From the known point, a straight line; no memory of other searches, so that each is repeatable.
         start = (_score(p) - self._centre) * self._se
         return increasing_root(partial(self._gap, p), start, self._se)
 
     def _gap(self, p: float, c: float) -> float:
         """Return how far c is from the quantile, on the normal scale, where the curve is nearly straight."""
-        probability = self.below(c)[0]
+        found = sum_below_zero(self._top - c * self._bottom, self._shares, self._n)
+        if found.missed >= 1.0:
+            raise _GivenUp
+        probability = found.probability
         # Closer than the distribution function itself is known.
         if abs(probability - p) <= 1e-13:
             return 0.0

@@ -12,17 +12,23 @@ doi:10.1137/030601818).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prereg.errors import InferenceError
 from prereg.inference.units import FloatArray
 
-__all__ = ["Limbs", "ProductLimbs", "split_limbs"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Limbs", "ProductLimbs", "split_limbs", "stack_limbs"]
 
 _MANTISSA = 53
 # The smallest float64 is 2**-1074: no finer grid exists, and none is needed.
 _LOWEST_EXPONENT = -1074
+# Numbers that are split together.
+_MOST_NUMBERS = 2**19
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,11 +68,24 @@ def split_limbs(columns: FloatArray, total_count: int) -> Limbs:
     Limbs
         What is left out is below `total_count**2 * 2**-105` of the column's largest entry per draw.
     """
+    return stack_limbs(list(columns.T), total_count)
+
+
+def stack_limbs(columns: Sequence[FloatArray], total_count: int) -> Limbs:
+    """Split k columns of shape (n,) that lie apart; see `split_limbs`."""
     if total_count < 1 or total_count >= 2**40:
         raise InferenceError(f"{total_count} draws a replicate; between 1 and 2**40 are supported.")
-    high = _round_to_grid(columns, total_count)
-    low = _round_to_grid(columns - high, total_count)
-    return Limbs(np.ascontiguousarray(np.hstack([high, low])), columns.shape[1])
+    n, k = columns[0].size, len(columns)
+    stacked = np.empty((n, 2 * k))
+    # A few columns at a time: beside the limbs themselves nothing of their size is held.
+    width = max(1, _MOST_NUMBERS // n)
+    for first in range(0, k, width):
+        some = np.column_stack(columns[first : first + width])
+        high = _round_to_grid(some, total_count)
+        some -= high
+        stacked[:, first : first + some.shape[1]] = high
+        stacked[:, k + first : k + first + some.shape[1]] = _round_to_grid(some, total_count)
+    return Limbs(stacked, k)
 
 
 def _round_to_grid(columns: FloatArray, total_count: int) -> FloatArray:

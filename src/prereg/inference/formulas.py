@@ -13,7 +13,7 @@ from prereg.errors import InferenceError
 from prereg.inference._special import normal_cdf, normal_quantile, t_quantile
 from prereg.inference.contrasts import DEGENERATE, Contrast
 from prereg.inference.replicates import Replicates
-from prereg.inference.units import FloatArray
+from prereg.inference.units import FloatArray, exact_sum
 
 __all__ = [
     "acceleration",
@@ -23,6 +23,7 @@ __all__ = [
     "largest_influence",
     "pivots_of",
     "type7_quantile",
+    "without_variation",
 ]
 
 
@@ -54,6 +55,12 @@ def type7_quantile(ordered: FloatArray, p: float) -> float:
     return low + share * (high - low)
 
 
+def without_variation(contrast: Contrast, ordered: FloatArray) -> bool:
+    """Tell whether neither the units nor the sorted replicates differ by more than rounding."""
+    spread = float(ordered[-1] - ordered[0])
+    return contrast.is_degenerate() or spread <= DEGENERATE * max(contrast.scale, abs(contrast.estimate))
+
+
 def expanded_tail(level: float, n_units: int) -> float:
     """Return `Phi(-sqrt(n/(n-1)) t_{1-alpha/2, n-1})`, the tail of the expanded percentile interval."""
     t = t_quantile(1.0 - (1.0 - level) / 2.0, n_units - 1)
@@ -80,11 +87,11 @@ def acceleration(contrast: Contrast) -> float | None:
     without = contrast.leave_one_out()
     if without is None:
         return None
-    u = math.fsum(without.tolist()) / without.size - without
-    square = math.fsum((u**2).tolist())
+    u = exact_sum(without) / without.size - without
+    square = exact_sum(u**2)
     if not square > 0.0:
         return 0.0
-    return math.fsum((u**3).tolist()) / (6.0 * math.pow(square, 1.5))
+    return exact_sum(u**3) / (6.0 * math.pow(square, 1.5))
 
 
 def largest_influence(contrast: Contrast) -> float:

@@ -2,9 +2,10 @@
 
 `P*(theta* <= c) = P*(sum N - c sum D <= 0)` is the distribution of a sum of n iid draws, since sum D >= 0.
 It is computed by enumeration where the data have few distinct units, by convolution where they lie on a
-lattice, and by inverting the characteristic function otherwise. The first two are exact: quantiles are
+lattice, by counting two halves of the resamples against each other where a few rare units stand beside a common
+one, and by inverting the characteristic function otherwise. All but the last are exact: quantiles are
 inverse-distribution-function quantiles, the smallest atom at which the distribution reaches p. In the
-third the distribution is a staircase of tiny steps, and the quantile is where its smoothed version
+last the distribution is a staircase of tiny steps, and the quantile is where its smoothed version
 crosses p, within `probability_error`.
 
 The ideal bootstrap is the limit that Monte Carlo approaches (Efron and Tibshirani 1993,
@@ -72,7 +73,10 @@ class IdealDistribution:
         return self._inner.below(c - self.estimate)[1]
 
     def quantile(self, p: float) -> float:
-        """Return the smallest c with P*(theta* <= c) >= p, for p in (0, 1)."""
+        """Return the smallest c with P*(theta* <= c) >= p, for p in (0, 1).
+
+        Where outliers of many scales make it too costly it is infinite, and `probability_error` 1 from then on.
+        """
         if not 0.0 < p < 1.0:
             raise InferenceError(f"p is {p!r}; a number strictly between 0 and 1 is wanted.")
         return self.estimate + self._inner.quantile(p)
@@ -163,8 +167,9 @@ def _ideal_result(contrast: Contrast, levels: tuple[float, ...]) -> ContrastResu
         found = tuple(Interval(theta, theta, at, m) for at in levels for m in methods)
     else:
         ideal = _distribution(contrast)
-        undefined, error = ideal.undefined_probability, ideal.probability_error
         found = tuple(_interval(ideal, contrast.n_units, at, method) for at in levels for method in methods)
+        # After the quantiles: one that can't be computed says so in the error.
+        undefined, error = ideal.undefined_probability, ideal.probability_error
     return ContrastResult(
         estimate=contrast.estimate,
         standard_error=0.0 if degenerate else contrast.standard_error(),

@@ -38,7 +38,7 @@ import numpy as np
 
 from prereg.errors import InferenceError
 from prereg.inference._special import check_level, t_quantile
-from prereg.inference.contrasts import DEGENERATE, Contrast, prepare
+from prereg.inference.contrasts import Contrast, prepare
 from prereg.inference.formulas import (
     acceleration,
     bca_bounds,
@@ -47,6 +47,7 @@ from prereg.inference.formulas import (
     largest_influence,
     pivots_of,
     type7_quantile,
+    without_variation,
 )
 from prereg.inference.records import ContrastResult, Engine, Interval, Method
 from prereg.inference.replicates import Replicates, replicate_contrasts
@@ -172,10 +173,7 @@ def _result(
     if draws.values.size == 0:
         raise InferenceError("every resample has a zero denominator: no interval can be computed.")
     ordered = np.sort(draws.values)
-    spread = float(ordered[-1] - ordered[0])
-    degenerate = contrast.is_degenerate() or spread <= DEGENERATE * max(
-        contrast.scale, abs(contrast.estimate)
-    )
+    degenerate = without_variation(contrast, ordered)
     n_all = draws.values.size + draws.n_undefined
     return ContrastResult(
         estimate=contrast.estimate,
@@ -209,8 +207,8 @@ def _all_intervals(
     theta, n = draws.estimate, contrast.n_units
     scale = max(contrast.scale, abs(theta))
     pivots = ordered if inner is None else np.sort(pivots_of(inner, scale))
-    z0 = bias_correction(ordered, theta)
-    accel = acceleration(contrast)
+    wanted = Method.BCA in methods
+    z0, accel = (bias_correction(ordered, theta), acceleration(contrast)) if wanted else (0.0, None)
 
     def bounds(method: Method, level: float) -> tuple[float, float]:
         tail = (1.0 - level) / 2.0

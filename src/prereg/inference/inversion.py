@@ -33,6 +33,8 @@ _LOG_NOTHING = -36.0
 _BLOCK = 16
 # Phases computed together. More would leave the cache, and send a small product to several threads.
 _MOST_PHASES = 4096
+# Numbers of the kernel in memory together when the missing mass is estimated: 32 MB.
+_MOST_KERNEL = 2**21
 # Phases are advanced by multiplication and recomputed after so many blocks: rounding can't build up.
 _REFRESH = 8
 # A staircase of few steps has a |phi|**n that never dies away; more nodes would chase single steps.
@@ -42,6 +44,10 @@ _SMALL_SAMPLE = 64
 _MANY_NODES = 256
 # Outcomes less likely than this are left out of a split.
 _NEGLIGIBLE = 1e-17
+# Outliers within outliers multiply: after so many cases, or sums inverted for them, the point is given up. A mean of
+# 300 Cauchy numbers takes 1,635 and 198.
+_MOST_CASES = 5_000
+_MOST_INVERSIONS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class SumBelowZero:
     probability
         P(S < 0) + P(S = 0)/2, within [0, 1].
     missed
-        Estimated size of the terms left out, where that was asked for; else 0.
+        Estimated size of the terms left out, where that was asked for; else 0. It is 1 where the sum was given up.
     settled
         Whether the terms had become nothing when the sum was ended.
     """
@@ -61,6 +67,27 @@ class SumBelowZero:
     probability: float
     missed: float = 0.0
     settled: bool = True
+
+
+class _GivenUp(Exception):
+    """A sum has too many cases."""
+
+
+class _Work:
+    """Counts the cases and the inversions that one probability has taken."""
+
+    def __init__(self) -> None:
+        self.cases, self.inversions = 0, 0
+
+    def case(self) -> None:
+        self.cases += 1
+        if self.cases > _MOST_CASES:
+            raise _GivenUp
+
+    def inversion(self) -> None:
+        self.inversions += 1
+        if self.inversions > _MOST_INVERSIONS:
+            raise _GivenUp
 
 
 def tail_reach(centred: FloatArray, shares: FloatArray, n: int) -> float:
@@ -91,7 +118,8 @@ def sum_below_zero(
     """Return P(S < 0) + P(S = 0)/2, S = offset + the sum of n iid draws.
 
     An outlier makes the sum wide and its characteristic function slow to die away. It is split off: given
-    how often it is drawn, the rest is a sum without it, and the binomial adds the cases up.
+    how often it is drawn, the rest is a sum without it, and the binomial adds the cases up. Outliers of many
+    scales, each beyond all smaller ones together, make too many cases: the sum is given up, with `missed` 1.
 
     Parameters
     ----------
@@ -104,6 +132,16 @@ def sum_below_zero(
     with_error
         Whether to estimate what the finite sum left out (`unresolved_mass`).
     """
+    try:
+        return _below(values, shares, n, offset, _Work(), with_error=with_error)
+    except _GivenUp:
+        return SumBelowZero(0.5, 1.0, settled=False)
+
+
+def _below(
+    values: FloatArray, shares: FloatArray, n: int, offset: float, work: _Work, *, with_error: bool
+) -> SumBelowZero:
+    work.case()
     if n == 0 or values.size == 1:
         total = offset + (n * float(values[0]) if n else 0.0)
         return SumBelowZero(0.5 if total == 0.0 else float(total < 0.0))
@@ -119,7 +157,8 @@ def sum_below_zero(
         return SumBelowZero(0.5 if drift == 0.0 else float(drift < 0.0))
     outlier = _outlier(centred, shares, n, reach)
     if outlier is not None:
-        return _split(values, shares, n, outlier, offset, with_error=with_error)
+        return _split(values, shares, n, outlier, offset, work, with_error=with_error)
+    work.inversion()
     return _invert(centred, shares, n, drift, reach, with_error=with_error)
 
 
@@ -147,6 +186,7 @@ def _split(
     n: int,
     outlier: int,
     offset: float,
+    work: _Work,
     *,
     with_error: bool,
 ) -> SumBelowZero:
@@ -159,7 +199,7 @@ def _split(
     for k in range(n + 1):
         if chance >= _NEGLIGIBLE:
             shifted = offset + k * float(values[outlier])
-            parts.append(sum_below_zero(others, other_shares, n - k, offset=shifted, with_error=with_error))
+            parts.append(_below(others, other_shares, n - k, shifted, work, with_error=with_error))
             chances.append(chance)
         elif k > n * share:
             break
@@ -234,5 +274,9 @@ def unresolved_mass(values: FloatArray, shares: FloatArray, n: int, last_node: f
     n_nodes = 2048 if n < _SMALL_SAMPLE else 64 if n < 4 * _SMALL_SAMPLE else 12
     span = math.log(400.0)
     nodes = last_node * np.exp(span * (np.arange(n_nodes) + 0.5) / n_nodes)
-    sizes = np.abs(np.exp(1j * np.outer(nodes, values - float(shares @ values))) @ shares)
+    centred = values - float(shares @ values)
+    # In one product where it is small; a million values are taken node by node.
+    rows = max(1, _MOST_KERNEL // centred.size)
+    chunks = [nodes[first : first + rows] for first in range(0, n_nodes, rows)]
+    sizes = np.concatenate([np.abs(np.exp(1j * np.outer(chunk, centred)) @ shares) for chunk in chunks])
     return float((np.minimum(sizes, 1.0) ** n).mean()) * span / math.pi

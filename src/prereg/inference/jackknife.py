@@ -17,12 +17,19 @@ from prereg.inference.units import FloatArray
 from prereg.inference.weight_plan import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from prereg.inference.designs import Nested
     from prereg.inference.statistics import WeightedStatistic
     from prereg.inference.weight_plan import Design
 
-__all__ = ["acceleration", "jackknife", "resampled_standard_errors", "unit_influence"]
+__all__ = [
+    "acceleration",
+    "copies_standard_errors",
+    "jackknife",
+    "resampled_standard_errors",
+    "unit_influence",
+]
 
 # A resample whose standard error is below this share of the numbers behind theta has none.
 _NO_ERROR = 1e-13
@@ -112,6 +119,31 @@ def resampled_standard_errors(
     else:
         summed, counts = np.add.reduceat(psi[:, order], starts, axis=1), weights[:, order[starts]]
     error = np.sqrt(row_sums(counts * summed * summed))
+    error[error <= _NO_ERROR * scale] = 0.0
+    return error
+
+
+def copies_standard_errors(
+    statistic: WeightedStatistic,
+    design: Nested,
+    weights: FloatArray,
+    drawn: Sequence[tuple[IndexArray, IndexArray]],
+    scale: float,
+) -> FloatArray:
+    """Return `sqrt(sum over copies of (sum over its draws of psi*)**2)` in each resample, shape (b,).
+
+    A resample of a nested design holds as many copies of outer units as there are outer units, each with inner draws of
+    its own; `drawn` tells them apart, as (inner unit, copy) of every draw. Exactly 0 where only rounding is left.
+    """
+    psi = statistic.influence(weights)
+    if psi is None:
+        raise InferenceError("standard errors inside resamples need a closed form.")
+    n_inner, n_outer = int(design.sizes.sum()), design.n_independent
+    error = np.empty(weights.shape[0])
+    for b, (inner, copy) in enumerate(drawn):
+        of_inner = np.bincount(design.inner_codes, psi[b], minlength=n_inner)
+        of_copy = np.bincount(copy, of_inner[inner], minlength=n_outer)
+        error[b] = math.sqrt(math.fsum((of_copy**2).tolist()))
     error[error <= _NO_ERROR * scale] = 0.0
     return error
 

@@ -134,10 +134,19 @@ def step_down_maxt(observed: npt.ArrayLike, null: npt.ArrayLike) -> FloatArray:
             f"length mismatch: {np.shape(observed)} observed statistics, null replicates of shape "
             f"{replicates.shape}."
         )
-    order = np.argsort(-statistics, kind="stable")
     slack = _TIE * max(float(np.abs(statistics).max()), float(np.abs(replicates).max()))
+    return step_down(statistics, replicates, slack)
+
+
+def step_down(statistics: FloatArray, replicates: FloatArray, slack: float | FloatArray) -> FloatArray:
+    """Return step-down adjusted p-values, shapes (m,) and (b, m) to (m,); replicates may be infinite, never nan.
+
+    A replicate counts as extreme from `slack` below the statistic on, one number or one per hypothesis; one of inf
+    counts always.
+    """
+    order = np.argsort(-statistics, kind="stable")
     # Column j: the maximum over hypotheses j, j+1, ... in the order of the observed statistics.
     successive = np.maximum.accumulate(replicates[:, order[::-1]], axis=1)[:, ::-1]
-    exceed = (successive >= statistics[order] - slack).sum(axis=0)
+    exceed = (successive >= (statistics - slack)[order]).sum(axis=0)
     adjusted = np.maximum.accumulate((1.0 + exceed) / (replicates.shape[0] + 1.0))
     return _restore(adjusted, order)

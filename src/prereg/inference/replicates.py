@@ -5,6 +5,7 @@ All contrasts of all gates are stacked into one pass: drawing and counting cost 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from prereg.errors import InferenceError
 from prereg.inference.contrasts import Contrast, prepare
-from prereg.inference.fixed_point import ProductLimbs, split_limbs
+from prereg.inference.fixed_point import ProductLimbs, stack_limbs
 from prereg.inference.plan import ResamplingPlan, count_blocks
 from prereg.inference.units import FloatArray
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from prereg.inference.ratios import RatioTable
 
-__all__ = ["Replicates", "replicate", "replicate_contrasts"]
+__all__ = ["Replicates", "aligned_replicates", "replicate", "replicate_contrasts"]
 
 # Up to this many distinct denominators the squares are summed as products of columns by matrix product;
 # beyond, the number of products outgrows the units and the influences are formed directly.
@@ -99,6 +100,21 @@ def replicate_contrasts(
     contrasts: Sequence[Contrast], plan: ResamplingPlan, *, standard_errors: bool = True
 ) -> tuple[Replicates, ...]:
     """Replicate prepared contrasts, of one table or of several, in a single pass over the plan."""
+    values, errors = aligned_replicates(contrasts, plan, standard_errors=standard_errors)
+    return tuple(
+        _collect(contrast, values[k], errors[k] if standard_errors else None)
+        for k, contrast in enumerate(contrasts)
+    )
+
+
+def aligned_replicates(
+    contrasts: Sequence[Contrast], plan: ResamplingPlan, *, standard_errors: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """Return theta and its standard error in every resample, both (n_contrasts, n_replicates).
+
+    Column b is the same resample for all contrasts. theta is nan where a denominator is 0. Without standard errors
+    the second array has no columns.
+    """
     if not contrasts:
         raise InferenceError("no contrasts were given: there is nothing to resample.")
     for contrast in contrasts:
@@ -108,7 +124,7 @@ def replicate_contrasts(
                 remedy="Draw a plan for this number of units: BootstrapPlan(n_units=table.n_units, ...).",
             )
     engines = [_Engine(contrast, standard_errors=standard_errors) for contrast in contrasts]
-    stacked = _Stack([engine.columns for engine in engines], plan.n_draws)
+    stacked = _Stack(engines, plan.n_draws)
     values = np.empty((len(engines), plan.n_replicates))
     errors = np.empty((len(engines), plan.n_replicates if standard_errors else 0))
     done = 0
@@ -119,10 +135,7 @@ def replicate_contrasts(
             if within is not None:
                 errors[k, rows] = within
         done += sums.shape[0]
-    return tuple(
-        _collect(contrast, values[k], errors[k] if standard_errors else None)
-        for k, contrast in enumerate(contrasts)
-    )
+    return values, errors
 
 
 def _batches(
@@ -160,20 +173,21 @@ def _collect(contrast: Contrast, values: FloatArray, errors: FloatArray | None) 
 class _Stack:
     """Columns of several engines in one matrix, each distinct column once."""
 
-    def __init__(self, blocks: Sequence[FloatArray], total_count: int) -> None:
+    def __init__(self, engines: Sequence[_Engine], total_count: int) -> None:
         seen: dict[bytes, int] = {}
         unique: list[FloatArray] = []
         self.places: list[list[int]] = []
-        for block in blocks:
+        for engine in engines:
             place = []
-            for column in block.T:
-                key = column.tobytes()
+            for column in engine.columns():
+                # The digest stands for the column: a copy of its bytes would be as large.
+                key = hashlib.blake2b(np.ascontiguousarray(column).data).digest()
                 if key not in seen:
                     seen[key] = len(unique)
                     unique.append(column)
                 place.append(seen[key])
             self.places.append(place)
-        self._limbs = split_limbs(np.column_stack(unique), total_count)
+        self._limbs = stack_limbs(unique, total_count)
 
     def sums(self, counts: FloatArray) -> FloatArray:
         return self._limbs.sums(counts)
@@ -185,17 +199,21 @@ class _Engine:
     def __init__(self, contrast: Contrast, *, standard_errors: bool) -> None:
         self._contrast = contrast
         self._groups = contrast.n_groups
-        both = np.hstack([contrast.numerator, contrast.denominator])
-        self._upper = np.triu_indices(both.shape[1])
+        self._upper = np.triu_indices(2 * self._groups)
         self._wanted = standard_errors
         self.needs_counts = standard_errors and self._groups > _PRODUCT_GROUPS
         if self.needs_counts:
+            both = np.hstack([contrast.numerator, contrast.denominator])
             self._units = ProductLimbs.of(np.ascontiguousarray(both.T))
             self._largest = np.abs(both).max(axis=0)
-        parts = [both]
+
+    def columns(self) -> Iterator[FloatArray]:
+        """Yield what is summed in each resample: numerators, denominators, and for standard errors their products."""
+        both = (self._contrast.numerator, self._contrast.denominator)
+        single = [column for part in both for column in part.T]
+        yield from single
         if self._wanted and not self.needs_counts:
-            parts.append(both[:, self._upper[0]] * both[:, self._upper[1]])
-        self.columns: FloatArray = np.hstack(parts)
+            yield from (single[i] * single[j] for i, j in zip(*self._upper, strict=True))
 
     def _quotients(self, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (N*/D*, 1/D*) per group, nan where D* is 0."""

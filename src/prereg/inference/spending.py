@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from prereg.errors import InferenceError
-from prereg.inference._special import check_probability, normal_quantile
+from prereg.inference._special import check_level, check_probability, normal_quantile
 
-__all__ = ["SpendingFunction", "alpha_spent", "look_alphas"]
+__all__ = ["SpendingFunction", "alpha_spent", "look_alphas", "look_level"]
 
 SpendingFunction = Literal["obrien_fleming", "pocock"]
 """Named after the designs whose boundaries they come near to."""
@@ -84,8 +84,8 @@ def look_alphas(alpha: float, looks: int, function: SpendingFunction) -> tuple[f
     between the looks: they may share data, or be of data that are not the fractions they were planned as.
 
     Lan and DeMets' exact boundary is laxer: it takes the increment as the probability of crossing now and not
-    before, which needs the joint distribution of the looks (a Brownian motion's). Ours is conservative against
-    it, most so at the last look. One look is tested at `alpha` itself.
+    before, which needs the joint distribution of the looks (a Brownian motion's; see `look_boundaries`). Ours is
+    conservative against it, most so at the last look. One look is tested at `alpha` itself.
 
     Parameters
     ----------
@@ -117,3 +117,45 @@ def look_alphas(alpha: float, looks: int, function: SpendingFunction) -> tuple[f
         raise InferenceError(f"looks is {looks!r}; a whole number of at least 1 is wanted.")
     spent = [0.0, *(alpha_spent(k / looks, alpha, function) for k in range(1, looks + 1))]
     return tuple(after - before for before, after in pairwise(spent))
+
+
+def look_level(level: float, planned: int, spending: SpendingFunction, look: int) -> float:
+    """Return the two-sided level of the interval that decides at one look.
+
+    `1 - 2 share`, share being the look's part (`look_alphas`) of `(1 - level) / 2`: the spending functions are of one
+    boundary, and an interval has two, of which a claim crosses one. Past the last planned look the last one's share
+    stands: alpha is spent by then, and what is claimed later isn't covered by it.
+
+    Parameters
+    ----------
+    level
+        Two-sided level that all looks together must keep, above 0.5.
+    planned
+        How many looks are planned, at least 1.
+    spending
+        ``obrien_fleming`` or ``pocock``.
+    look
+        Which look it is, from 1.
+
+    Returns
+    -------
+    float
+        At least `level`; `level` to rounding where one look is planned. An early look of O'Brien and Fleming's whose
+        share is below some 5e-17 has the level 1.0 exactly, at which no interval exists: nothing can be claimed then.
+
+    Raises
+    ------
+    InferenceError
+        If `level` is out of range, `planned` or `look` is no whole number of at least 1, or there is no such function.
+
+    Examples
+    --------
+    >>> from prereg.inference import look_level
+    >>> [round(look_level(0.95, 3, "pocock", look), 4) for look in (1, 2, 3, 4)]
+    [0.9774, 0.9845, 0.9882, 0.9882]
+    """
+    alpha = (1.0 - check_level(level)) / 2.0
+    if isinstance(look, bool) or not isinstance(look, int) or look < 1:
+        raise InferenceError(f"look is {look!r}; a whole number of at least 1 is wanted.")
+    shares = look_alphas(alpha, planned, spending)
+    return 1.0 - 2.0 * shares[min(look, planned) - 1]

@@ -7,7 +7,7 @@ replicate after replicate, so a longer plan begins with the shorter one and no c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from prereg.inference.plan import BLOCK, IndexArray
 from prereg.inference.units import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+Drawn = TypeVar("Drawn")
 
 __all__ = ["CHUNK_BYTES", "Design", "WeightPlan"]
 
@@ -107,6 +109,13 @@ class WeightPlan:
 
     def weights(self) -> Iterator[FloatArray]:
         """Yield chunks of weights, float64 of shape (b, n_rows), read-only; all chunks together are the plan."""
+        for drawn in self.drawn(self.design.draw):
+            chunk = np.stack(drawn)
+            chunk.setflags(write=False)
+            yield chunk
+
+    def drawn(self, draw: Callable[[np.random.Generator], Drawn]) -> Iterator[list[Drawn]]:
+        """Yield what `draw` makes of the plan's streams, replicate by replicate, in the chunks of `weights`."""
         rows = min(self.chunk_rows, max(1, CHUNK_BYTES // (8 * self.design.n_rows)))
         for start in range(0, self.n_replicates, BLOCK):
             key = np.random.SeedSequence(self.seed, spawn_key=(self.family, start // BLOCK))
@@ -114,7 +123,5 @@ class WeightPlan:
             left = min(BLOCK, self.n_replicates - start)
             while left > 0:
                 take = min(rows, left)
-                chunk = np.stack([self.design.draw(rng) for _ in range(take)])
-                chunk.setflags(write=False)
-                yield chunk
+                yield [draw(rng) for _ in range(take)]
                 left -= take

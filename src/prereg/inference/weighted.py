@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +16,16 @@ import numpy as np
 from prereg.errors import InferenceError
 from prereg.inference._special import check_level, t_quantile
 from prereg.inference.contrasts import DEGENERATE
-from prereg.inference.designs import iid
+from prereg.inference.designs import Nested, iid
 from prereg.inference.formulas import bca_bounds, bias_correction, expanded_tail, pivots_of, type7_quantile
-from prereg.inference.jackknife import acceleration, jackknife, resampled_standard_errors, unit_influence
-from prereg.inference.plan import count_blocks
+from prereg.inference.jackknife import (
+    acceleration,
+    copies_standard_errors,
+    jackknife,
+    resampled_standard_errors,
+    unit_influence,
+)
+from prereg.inference.plan import IndexArray, count_blocks
 from prereg.inference.records import ContrastResult, Engine, Interval, Method
 from prereg.inference.replicates import Replicates
 from prereg.inference.units import FloatArray
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
     from prereg.inference.weight_plan import Design
 
 __all__ = ["available_methods", "weighted_intervals", "weighted_intervals_many"]
+
+_Drawn = list[tuple[IndexArray, IndexArray]] | None
 
 _DEFAULTS = (Method.EXPANDED_PERCENTILE, Method.STUDENTIZED, Method.DELTA_T)
 
@@ -112,9 +121,9 @@ def weighted_intervals_many(
         raise InferenceError("no statistics were given: there is nothing to resample.")
     tasks = [_Task(statistic, design, n_replicates, levels, methods) for statistic in statistics]
     done = 0
-    for weights in chunks:
+    for weights, drawn in zip(chunks, _copies(plan), strict=False):
         for task in tasks:
-            task.take(weights, done)
+            task.take(weights, done, drawn)
         done += weights.shape[0]
     return tuple(task.result() for task in tasks)
 
@@ -141,6 +150,13 @@ def _opened(plan: WeightPlan | ResamplingPlan) -> tuple[Design, Iterable[FloatAr
     if isinstance(plan, WeightPlan):
         return plan.design, plan.weights(), plan.n_replicates
     return iid(plan.n_units), count_blocks(plan), plan.n_replicates
+
+
+def _copies(plan: WeightPlan | ResamplingPlan) -> Iterable[_Drawn]:
+    """Yield, chunk by chunk, the draws of a nested design whose copies must be told apart; else None for ever."""
+    if isinstance(plan, WeightPlan) and isinstance(plan.design, Nested) and plan.design.studentized:
+        return plan.drawn(plan.design.draw_copies)
+    return repeat(None)
 
 
 def _chosen(statistic: WeightedStatistic, design: Design, names: Sequence[str] | None) -> tuple[Method, ...]:
@@ -212,13 +228,17 @@ class _Task:
         studentized = Method.STUDENTIZED in self._methods
         self._errors = np.empty(n_replicates) if studentized else None
 
-    def take(self, weights: FloatArray, done: int) -> None:
+    def take(self, weights: FloatArray, done: int, drawn: _Drawn) -> None:
         """Evaluate one chunk of resamples."""
         rows = slice(done, done + weights.shape[0])
         self._values[rows] = self._statistic.evaluate(weights)
         if self._errors is not None:
             scale = max(self._statistic.scale, abs(self._data.estimate))
-            self._errors[rows] = resampled_standard_errors(self._statistic, self._design, weights, scale)
+            self._errors[rows] = (
+                copies_standard_errors(self._statistic, self._design, weights, drawn, scale)
+                if drawn is not None and isinstance(self._design, Nested)
+                else resampled_standard_errors(self._statistic, self._design, weights, scale)
+            )
 
     def result(self) -> ContrastResult:
         """Return the estimate with its intervals."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from prereg.activations.capture import (
@@ -23,12 +24,14 @@ from prereg.activations.capture import (
 from prereg.activations.facts import read_facts
 from prereg.activations.models import LoadedModel, LocalModel, ModelEntry, encode, ensure, load, load_twin
 from prereg.activations.prompts import Cloze, Selection, clozes, select
-from prereg.activations.view import Activations
+from prereg.activations.view import Activations, Tokens
 from prereg.errors import StudyError
 from prereg.pipeline.options import RunOptions
 from prereg.protocol import ProtocolFile
 
 __all__ = ["Captured", "Capturing"]
+
+Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,16 +80,17 @@ class Capturing:
         """Return one arm's activations, capturing them first where they are missing."""
         rows, chosen = self.prompts(), self.select()
         if arm == "model":
-            loaded, store = self._load(), self._every_fact()
+            loaded, store, held = self._load(), self._every_fact(), np.arange(len(rows))
         else:
-            loaded = self._twin(arm)
-            store = self._store(loaded, chosen.index.tolist(), arm)
-        # An analysis sees the readout position, also of a store that holds all of them.
-        ends = (
-            store.offsets[1:] - 1 if self.protocol.capture.position == "all" else np.arange(store.n_prompts)
-        )
-        resid = store.stack("resid")[:, ends[chosen.index] if arm == "model" else ends]
+            loaded, held = self._twin(arm), self._of_a_twin()
+            store = self._store(loaded, held.tolist(), arm)
+        selected = np.searchsorted(held, chosen.index)
+        every = self.protocol.capture.position == "all"
+        stream = store.stack("resid")
+        # The readout position is a prompt's last.
+        resid = stream[:, store.offsets[1:][selected] - 1 if every else selected]
         facts = [rows[i].fact for i in chosen.index]
+        answer_ids = [rows[i].answer_id for i in chosen.index]
         view = Activations(
             prompts=tuple(f.prompt_id for f in facts),
             subjects=tuple(f.subject for f in facts),
@@ -95,8 +99,28 @@ class Capturing:
             held_out=chosen.held_out,
             resid=resid,
             update_sets=self._update_sets(int(resid.shape[0]) - 1),
+            answers=tuple(f.answer for f in facts),
+            answer_ids=None if None in answer_ids else np.array(answer_ids, np.int64),
+            tokens=Tokens(
+                tuple(rows[i].ids for i in held), tuple(rows[i].fact.subject for i in held), stream, selected
+            )
+            if every
+            else None,
         )
         return Captured(view, store, loaded)
+
+    def _of_a_twin(self) -> Indices:
+        """Return the rows that an untrained twin is asked: the study's prompts.
+
+        Where every position is captured, all others are asked too but those about held-out subjects: dictionaries may
+        learn from them.
+        """
+        rows, chosen = self.prompts(), self.select()
+        if self.protocol.capture.position != "all":
+            return chosen.index
+        held_out = {rows[i].fact.subject for i in chosen.index[chosen.held_out]}
+        others = [i for i, row in enumerate(rows) if row.fact.subject not in held_out]
+        return np.union1d(chosen.index, np.array(others, np.int64))
 
     def verify(self, arm: str, sample: int) -> RecomputeReport:
         """Hash every byte of one arm's store again, and recompute a sample of its prompts."""

@@ -7,8 +7,7 @@ import hashlib
 import importlib
 import warnings
 from collections.abc import Iterator
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +15,20 @@ from filelock import FileLock, Timeout
 
 from prereg.activations.models import load_registry, resolve
 from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import EvidenceError, ModelError, ProtocolError, StudyError
-from prereg.evidence import Evidence, Provenance, digest_of, read_evidence, write_evidence
+from prereg.errors import EvidenceError, ModelError, StudyError
+from prereg.evidence import Evidence, digest_of, read_evidence, write_evidence
+from prereg.pipeline.measuring import (
+    DICTIONARIES,
+    check_terms,
+    measure,
+    provenance_of,
+    source_digest,
+)
 from prereg.pipeline.options import RunOptions
 from prereg.pipeline.revisions import revision
 from prereg.pipeline.shelf import Shelf
 from prereg.protocol import ProtocolFile, plain
 from prereg.registration.binding import Binding
-from prereg.registration.components import LIBRARIES
 from prereg.workers import Workers, refused_by_disk
 
 if TYPE_CHECKING:
@@ -128,7 +133,7 @@ class Pipeline:
             raise ModelError(f"{self.alias}: its revision is known once it has been fetched")
         facts = p.facts.for_model(self.alias)
         # The settings as written, not as a model fills them in: reading them must not import an analysis.
-        content = {
+        content: dict[str, object] = {
             "format": 1,
             "analysis": analysis,
             "settings": plain(p.analyses[analysis]),
@@ -141,6 +146,8 @@ class Pipeline:
             "model": revision,
             "dtype": self.options.dtype,
         }
+        if ANALYSES[analysis].uses_dictionaries:
+            content["dictionaries"] = plain(p.analyses.get(DICTIONARIES, {}))
         return digest_of(content)
 
     def present(self, analysis: str, arm: str) -> bool:
@@ -215,11 +222,10 @@ class Pipeline:
 
     def _measure(self, analysis: str, arm: str) -> None:
         settings = self.settings(analysis)
-        self._check_terms(analysis, settings)
+        check_terms(self.protocol_file, analysis, settings)
         captured = self.capturing.capture(arm)
-        view, identity = captured.view, captured.loaded.identity
-        key, source, registration = self.key(analysis, arm), _source_digest(), self._registration()
-        checkpoint = digest_of([key, source, registration, str(self.report_folder.resolve())])
+        key, registration = self.key(analysis, arm), self._registration()
+        checkpoint = digest_of([key, source_digest(), registration, str(self.report_folder.resolve())])
         workers = Workers(
             self.options.jobs,
             self.options.engine,
@@ -227,31 +233,16 @@ class Pipeline:
             self.options.cache / "checkpoints" / checkpoint,
         )
         self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
-        spec = ANALYSES[analysis]
-        lean = {"twin": True} if spec.lean_twin and arm != "model" else {}
-        evidence: Evidence = importlib.import_module(spec.module).measure(view, settings, workers, **lean)
-        provenance = Provenance(
-            study=self.protocol.study.name,
-            analysis=analysis,
-            arm=arm,
-            key=key,
+        evidence = measure(self.protocol_file, analysis, arm, settings, captured, workers, self.options)
+        provenance = provenance_of(
+            self.protocol_file,
+            analysis,
+            arm,
+            settings,
+            captured,
             model=self.alias,
-            model_source=identity.source,
-            model_revision=identity.revision,
-            model_digest=identity.digest,
-            store_digest=captured.store.digest,
-            protocol_digest=self.protocol_file.digest,
+            key=key,
             registration=registration,
-            facts_sha256=self.protocol.facts.for_model(self.alias).sha256,
-            settings=settings.model_dump(mode="json"),
-            source_digest=source,
-            libraries=_versions(),
-            n_layers=view.n_layers,
-            d_model=int(view.resid.shape[2]),
-            n_prompts=int(view.held_out.sum()),
-            n_subjects=len({s for s, out in zip(view.subjects, view.held_out, strict=True) if out}),
-            n_training_prompts=int((~view.held_out).sum()),
-            update_sets={k: list(v) for k, v in view.update_sets.items()},
         )
         side = dict(evidence.side)
         if arm == "model":
@@ -271,28 +262,6 @@ class Pipeline:
         more = f" (and {len(obstacles) - 1} more)" if len(obstacles) > 1 else ""
         self.options.say(f"this will be measured outside the registration: {obstacles[0]}{more}")
         return None
-
-    def _check_terms(self, analysis: str, settings: BaseModel) -> None:
-        """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others."""
-        spec = ANALYSES[analysis]
-        names = getattr(importlib.import_module(spec.module), "fit_names", None)
-        if names is None:
-            return
-        claims = {
-            **{f"controls.{n}": c for n, c in self.protocol.controls.items()},
-            **{f"hypotheses.{n}": h for n, h in self.protocol.hypotheses.items()},
-        }
-        for where, claim in claims.items():
-            terms = [t for c in claim.contrasts for t in c.terms if claim.evidence == analysis]
-            for term in terms:
-                lean = {"twin": True} if spec.lean_twin and term.arm != "model" else {}
-                known = names(settings, **lean)
-                if term.fit not in known:
-                    raise ProtocolError(
-                        f"{self.protocol_file.path}: {where}: {analysis} measures no fit {term.fit!r} on "
-                        f"{term.arm}; by its settings it measures {', '.join(sorted(known))}",
-                        remedy=f"correct the contrast, or the settings in [analyses.{analysis}]",
-                    )
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -321,18 +290,3 @@ class Pipeline:
 
 def _name(analysis: str, arm: str) -> str:
     return f"{analysis}.{arm}"
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for library in LIBRARIES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[library] = version(library)
-    return found
-
-
-@cache
-def _source_digest() -> str:
-    """Return the digest of the analyses' source: checkpoints of another version are not taken up."""
-    folder = Path(__file__).parents[1] / "analysis"
-    return digest_of({f.name: f.read_text("utf-8") for f in sorted(folder.glob("*.py"))})

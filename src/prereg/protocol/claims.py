@@ -1,4 +1,4 @@
-"""Claims: contrasts of held-out R2 values, the side of a threshold they must lie on, and why."""
+"""Claims: contrasts of held-out numbers, the side of a threshold they must lie on, and why."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from prereg.protocol.base import Closed, Direction, Name, Sentence, Text
 
 __all__ = [
+    "EACH",
     "UNITS",
     "Claim",
     "Contrast",
@@ -24,6 +25,7 @@ __all__ = [
 # units -> (largest magnitude that makes sense, whether the quantity can be negative)
 UNITS: dict[str, tuple[float, bool]] = {
     "R2": (1.0, True),
+    "R2 per depth": (math.inf, True),
     "accuracy": (1.0, True),
     "cosine": (1.0, True),
     "nats": (math.inf, True),
@@ -33,8 +35,16 @@ UNITS: dict[str, tuple[float, bool]] = {
 """Units a threshold may have. Add one here when a study needs it."""
 
 
+EACH = "*"
+"""In a fit's name, stands for every candidate that was measured."""
+
+
 class Term(Closed):
-    """One R2 in a contrast: its weight, the fit, and the arm on which it was measured."""
+    """One number in a contrast: its weight, the fit, and the arm on which it was measured.
+
+    A fit is known by its squared errors, and its number is the held-out R2; or by a value for each prompt, and its
+    number is the mean over the prompts that it speaks of. ``feature_*`` stands for each fit of that pattern.
+    """
 
     weight: float
     fit: Text
@@ -49,13 +59,30 @@ class Term(Closed):
             raise ValueError("a term of weight 0 promises nothing")
         return weight
 
+    @field_validator("fit")
+    @classmethod
+    def _one_star(cls, fit: str) -> str:
+        if fit.count(EACH) > 1:
+            raise ValueError(f"a pattern has one {EACH}, found {fit!r}")
+        return fit
+
 
 class Contrast(Closed):
-    """A number: the mean over a set of updates of a weighted sum of held-out R2 values."""
+    """A number: over a set of updates the mean, or the trend, of a weighted sum of numbers.
+
+    The trend is the least-squares slope against relative depth l / L, so it is the change over the whole depth.
+    """
 
     label: Text
     updates: Name
+    over: Literal["trend"] | None = None
+    """None is the mean over the updates."""
     terms: tuple[Term, ...] = Field(min_length=1)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it stands for one contrast for each candidate."""
+        return any(EACH in term.fit for term in self.terms)
 
 
 class Permutation(Closed):
@@ -86,11 +113,21 @@ class Precision(Closed):
 
 
 class Claim(Closed):
-    """What a hypothesis and a control share: contrasts that must all lie on one side of a threshold."""
+    """What a hypothesis and a control share: contrasts that must lie on one side of a threshold.
+
+    All of them must, unless ``quantifier = "some"`` says that one is enough: then the search over them is corrected
+    for, and a pattern may stand for candidates that only the measurement names. The bootstrap resamples the unit
+    of ``[inference]``, unless the claim is about the updates themselves (``unit = "update"``, with the reason).
+    """
 
     claim: Sentence
     evidence: Name
     estimand: Sentence
+    quantifier: Literal["some"] | None = None
+    """None: every contrast must hold."""
+    unit: Literal["update"] | None = None
+    """None: the unit of ``[inference]``."""
+    unit_reason: Sentence | None = None
     units: Text
     direction: Direction
     threshold: float
@@ -127,6 +164,21 @@ class Claim(Closed):
             raise ValueError("two contrasts have the same label")
         return self
 
+    @model_validator(mode="after")
+    def _rule_fits(self) -> Claim:
+        patterns = [contrast.label for contrast in self.contrasts if contrast.is_pattern]
+        if patterns and self.quantifier is None:
+            raise ValueError(
+                f'contrast {patterns[0]!r} stands for many candidates; say quantifier = "some", or name one fit'
+            )
+        if self.quantifier == "some" and self.direction == "equivalence":
+            raise ValueError("that some contrast is near zero is no claim that is tested here")
+        if (self.unit is None) != (self.unit_reason is None):
+            raise ValueError("unit and unit_reason belong together: why are these the independent ones?")
+        if self.unit == "update" and (self.quantifier or any(c.over for c in self.contrasts)):
+            raise ValueError("a claim that resamples updates is about their mean, in every contrast")
+        return self
+
     @property
     def arms(self) -> tuple[str, ...]:
         """Arms that the contrasts need, the model first."""
@@ -138,7 +190,7 @@ class Control(Claim):
 
 
 class Hypothesis(Claim):
-    """``[hypotheses.<id>]``: one claim, every contrast of which must pass its threshold."""
+    """``[hypotheses.<id>]``: one claim."""
 
     family: Literal["primary", "secondary"]
     controls: tuple[Name, ...] = ()

@@ -87,7 +87,7 @@ def _is_wording(path: Path) -> bool:
     return (
         path in _WORDING
         or (path[0] == "updates" and path[2:] == ("description",))
-        or (path[0] in _CLAIMS and path[2:] == ("rationale",))
+        or (path[0] in _CLAIMS and path[2:] in (("rationale",), ("unit_reason",)))
         or (path[0] == "hypotheses" and path[2:] in (("permutation", "rationale"), ("precision", "source")))
     )
 
@@ -100,6 +100,12 @@ def _of_claim(path: Path, old: Any, new: Any, sides: Tables) -> tuple[Effect, st
         return _of_threshold(path, old, new, sides)
     if inside == ("permutation", "alpha"):
         return _by_size(old, new, higher_is_looser=True), None
+    if inside == ("quantifier",):
+        return (
+            ("looser", "one contrast is enough")
+            if new == "some"
+            else ("stricter", "every contrast must hold")
+        )
     if inside == ("family",):
         return "other", "the primary family is what multiplicity is corrected over"
     conditions = len(inside) == 2 and inside[0] in ("contrasts", "controls")

@@ -157,13 +157,15 @@ class UpdateSetSpec(Closed):
     """``[updates.<name>]``: a named set of updates l = 0..L-1, for a model of any depth L.
 
     Exactly one way of naming it: ``from_depth`` and ``to_depth`` (fractions; update l is in when
-    ``from_depth * L <= l < to_depth * L``), ``last`` (the deepest so many), or ``part_of``, ``part`` and
-    ``parts`` (the part-th, counted from 1, of so many nearly equal bands of another set).
+    ``from_depth * L <= l < to_depth * L``), ``at_depth`` (the one update ``floor(at_depth * L)``), ``last`` (the
+    deepest so many), or ``part_of``, ``part`` and ``parts`` (the part-th, counted from 1, of so many nearly equal
+    bands of another set).
     """
 
     description: Sentence
     from_depth: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
     to_depth: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    at_depth: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
     last: Annotated[int, Field(ge=1)] | None = None
     part_of: Name | None = None
     part: Annotated[int, Field(ge=1)] | None = None
@@ -173,13 +175,13 @@ class UpdateSetSpec(Closed):
     def _one_way(self) -> UpdateSetSpec:
         given = {
             k
-            for k in ("from_depth", "to_depth", "last", "part_of", "part", "parts")
+            for k in ("from_depth", "to_depth", "at_depth", "last", "part_of", "part", "parts")
             if getattr(self, k) is not None
         }
-        ways = ({"from_depth", "to_depth"}, {"last"}, {"part_of", "part", "parts"})
+        ways = ({"from_depth", "to_depth"}, {"at_depth"}, {"last"}, {"part_of", "part", "parts"})
         if given not in ways:
             raise ValueError(
-                "name the set by from_depth and to_depth, by last, or by part_of, part and parts; "
+                "name the set by from_depth and to_depth, by at_depth, by last, or by part_of, part and parts; "
                 f"found {sorted(given) or 'none of them'}"
             )
         if self.from_depth is not None and self.to_depth is not None and self.from_depth >= self.to_depth:
@@ -281,7 +283,10 @@ class Protocol(Closed):
     def _resolve(self, name: str, n_layers: int) -> tuple[int, ...]:
         spec = self.updates[name]
         layers: tuple[int, ...]
-        if spec.last is not None:
+        if spec.at_depth is not None:
+            # The slack keeps 0.1 * 30 from falling to update 2 by rounding.
+            layers = (min(n_layers - 1, int(spec.at_depth * n_layers + 1e-9)),)
+        elif spec.last is not None:
             layers = tuple(range(max(0, n_layers - spec.last), n_layers)) if spec.last <= n_layers else ()
         elif spec.part_of is not None and spec.part is not None and spec.parts is not None:
             whole = self._resolve(spec.part_of, n_layers)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
+from prereg.analysis.catalogue import ANALYSES
 from prereg.errors import EvidenceError, StudyError
 from prereg.evidence import Evidence
 from prereg.inference import (
@@ -12,16 +16,20 @@ from prereg.inference import (
     ContrastResult,
     Method,
     Outcome,
+    RatioTable,
     bonferroni_level,
+    cautions,
     decide_conjunction,
+    decide_some,
     headline_intervals_many,
+    intervals_many,
     look_alphas,
 )
 from prereg.pipeline import Pipeline
-from prereg.protocol import Control, Hypothesis, Protocol, ProtocolFile, digest
-from prereg.study.frames import Frame, contrast_table, frame_of
+from prereg.protocol import Control, Hypothesis, Inference, Protocol, ProtocolFile, digest
+from prereg.study.frames import Frame, Question, frame_of, questions
 from prereg.study.permutation import permutation_results
-from prereg.study.records import ClaimResult, ContrastRecord, PermutationResult, Verdict
+from prereg.study.records import ClaimResult, ContrastRecord, PermutationResult, Search, Verdict
 
 __all__ = ["Answers"]
 
@@ -180,23 +188,27 @@ class Answers:
     def _claim(self, name: str, claim: Hypothesis | Control, level: float) -> ClaimResult:
         spec = self.protocol.inference
         frames = {arm: self._frame(claim.evidence, arm) for arm in claim.arms}
-        sets = self._update_sets(claim.evidence)
-        updates = [sets[contrast.updates] for contrast in claim.contrasts]
-        requests = [
-            contrast_table(contrast, frames, at)
-            for contrast, at in zip(claim.contrasts, updates, strict=True)
-        ]
-        plan = BootstrapPlan(requests[0][0].n_units, spec.replicates, spec.seed)
-        refuting = bonferroni_level(level, len(requests))
-        groups = headline_intervals_many(
+        asked = questions(claim, frames, self._update_sets(claim.evidence), self._depth(claim.evidence))
+        plan = BootstrapPlan(asked[0].table.n_units, spec.replicates, spec.seed)
+        requests = [(question.table, question.weights) for question in asked]
+        some = claim.quantifier == "some"
+        # A search is decided on one plan for all its candidates, and their own intervals come from it too.
+        compute = intervals_many if some else headline_intervals_many
+        groups = compute(
             requests,
             plan,
             level,
-            also_levels=(refuting,),
+            also_levels=() if some else (bonferroni_level(level, len(requests)),),
             methods=(spec.interval, *spec.sensitivity),
             studentized_replicates=spec.studentized_replicates,
         )
         results = [group[0] for group in groups]
+        records = tuple(
+            _record(question, result, level, spec.interval)
+            for question, result in zip(asked, results, strict=True)
+        )
+        if some:
+            return _some(name, claim, level, spec, requests, plan, records, results)
         decision = decide_conjunction(
             results,
             claim.threshold,
@@ -206,28 +218,30 @@ class Answers:
             min_units=spec.minimum_units,
             constant_is_proof=isinstance(claim, Control),
         )
-        labels = [contrast.label for contrast in claim.contrasts]
         return ClaimResult(
             name=name,
             outcome=decision.outcome,
             estimate=decision.estimate,
             low=decision.low,
             high=decision.high,
-            binds=labels[decision.binding],
+            binds=records[decision.binding].label,
             reason=decision.reason,
-            contrasts=tuple(
-                _record(label, at, result, level, spec.interval)
-                for label, at, result in zip(labels, updates, results, strict=True)
-            ),
+            contrasts=records,
+            cautions=_cautions(claim, asked, results, level, spec.interval),
         )
+
+    def _depth(self, analysis: str) -> int:
+        """Return the number of blocks of the model that was measured."""
+        record = self.evidence(analysis).provenance
+        deepest = self._frame(analysis, "model").updates[-1]
+        every = ANALYSES[analysis].every_update
+        if record is None or (record.n_layers != deepest + 1 if every else record.n_layers <= deepest):
+            raise EvidenceError(f"{analysis}: the deepest update measured is {deepest}, not the model's last")
+        return record.n_layers
 
     def _update_sets(self, analysis: str) -> dict[str, tuple[int, ...]]:
         """Return the protocol's sets for the depth that was measured: from the promise, not from the record."""
-        record = self.evidence(analysis).provenance
-        deepest = self._frame(analysis, "model").updates[-1]
-        if record is None or record.n_layers != deepest + 1:
-            raise EvidenceError(f"{analysis}: the deepest update measured is {deepest}, not the model's last")
-        return self.protocol.resolve_updates(record.n_layers)
+        return self.protocol.resolve_updates(self._depth(analysis))
 
     def _permutations(self, promise: Hypothesis) -> tuple[PermutationResult, ...]:
         if promise.permutation is None:
@@ -237,14 +251,63 @@ class Answers:
         return permutation_results(promise.permutation, evidence, frame, self._update_sets(promise.evidence))
 
 
-def _record(
-    label: str, updates: Sequence[int], result: ContrastResult, level: float, method: str
-) -> ContrastRecord:
+def _some(
+    name: str,
+    claim: Hypothesis | Control,
+    level: float,
+    spec: Inference,
+    requests: Sequence[tuple[RatioTable, npt.NDArray[np.float64]]],
+    plan: BootstrapPlan,
+    records: tuple[ContrastRecord, ...],
+    results: Sequence[ContrastResult],
+) -> ClaimResult:
+    """Decide a claim that one contrast is enough for, the search over them corrected for."""
+    decision = decide_some(
+        requests,
+        plan,
+        claim.threshold,
+        claim.direction,
+        level,
+        min_units=spec.minimum_units,
+        constant_is_proof=isinstance(claim, Control),
+    )
+    return ClaimResult(
+        name=name,
+        outcome=decision.outcome,
+        estimate=decision.estimate,
+        low=decision.low,
+        high=decision.high,
+        binds=records[decision.best].label,
+        reason=decision.reason,
+        contrasts=records,
+        search=Search(decision.adjusted_p, decision.equivalence_bound, decision.mde),
+        cautions=cautions(
+            results[decision.best], claim.threshold, claim.direction, level, method=spec.interval
+        ),
+    )
+
+
+def _cautions(
+    claim: Hypothesis | Control,
+    asked: Sequence[Question],
+    results: Sequence[ContrastResult],
+    level: float,
+    method: str,
+) -> tuple[str, ...]:
+    """Say of each contrast why to be careful with it; in front stands which one, where there are several."""
+    return tuple(
+        f"{question.label}: {line}" if len(asked) > 1 else line
+        for question, result in zip(asked, results, strict=True)
+        for line in cautions(result, claim.threshold, claim.direction, level, method=method)
+    )
+
+
+def _record(question: Question, result: ContrastResult, level: float, method: str) -> ContrastRecord:
     at: Mapping[Method, object] = result.at(level)
     chosen = result.interval(method, level)
     return ContrastRecord(
-        label=label,
-        updates=tuple(updates),
+        label=question.label,
+        updates=question.updates,
         estimate=result.estimate,
         low=chosen.low,
         high=chosen.high,
@@ -271,6 +334,7 @@ def _join(
     for control in controls:
         if control.outcome is not Outcome.SUPPORTED:
             return Outcome.INVALID, f"control {control.name} does not hold: {control.reason}"
+    # What the search found names its candidate by number; the label says which one that is.
     reason = f"{result.reason} ({result.binds})" if len(result.contrasts) > 1 else result.reason
     if result.outcome is Outcome.SUPPORTED:
         for test in permutations:

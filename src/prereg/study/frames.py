@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,9 +13,9 @@ import pyarrow as pa
 from prereg.errors import EvidenceError
 from prereg.evidence import Evidence
 from prereg.inference import RatioTable
-from prereg.protocol import Contrast, Term
+from prereg.protocol import EACH, Claim, Contrast, Term
 
-__all__ = ["Frame", "contrast_table", "frame_of"]
+__all__ = ["Frame", "Question", "frame_of", "questions"]
 
 Matrix = npt.NDArray[np.float64]
 
@@ -40,15 +41,30 @@ class Frame:
     columns: Mapping[str, Matrix]
 
     def at(self, column: str, updates: Sequence[int]) -> Matrix:
-        """Return a column at some updates, (n, len(updates)).
+        """Return a column of sums of squares, or of counts, at some updates, (n, len(updates)).
 
         Raises
         ------
         EvidenceError
             If the column or an update was not measured, or a number is not finite, or below 0.
         """
+        values = self.any(column, updates)
+        if not (values >= 0.0).all():
+            raise EvidenceError(
+                f"{self.name}: column {column!r} holds negative numbers, and is a sum of squares or a count"
+            )
+        return values
+
+    def any(self, column: str, updates: Sequence[int]) -> Matrix:
+        """Return a column of whatever sign at some updates, (n, len(updates)).
+
+        Raises
+        ------
+        EvidenceError
+            If the column or an update was not measured, or a number is not finite.
+        """
         if column not in self.columns:
-            have = ", ".join(sorted(c for c in self.columns if c.startswith(("sse.", "sst"))))
+            have = ", ".join(sorted(c for c in self.columns if c.startswith(("sse.", "sst", "value."))))
             raise EvidenceError(f"{self.name}: no column {column!r} was measured; there are {have}")
         missing = sorted(set(updates) - set(self.updates))
         if missing:
@@ -56,11 +72,36 @@ class Frame:
         values = self.columns[column][:, np.searchsorted(self.updates, updates)]
         if not np.isfinite(values).all():
             raise EvidenceError(f"{self.name}: column {column!r} holds NaN or infinite values")
-        if not (values >= 0.0).all():
-            raise EvidenceError(
-                f"{self.name}: column {column!r} holds negative numbers, and is a sum of squares"
-            )
         return values
+
+    def ratio(self, fit: str, baseline: str | None, updates: Sequence[int]) -> tuple[Matrix, Matrix]:
+        """Return the parts of a fit's number: what is summed above the line, and what below, (n, len(updates)) each.
+
+        For a fit that has squared errors SST - SSE and SST, so that the ratio of their sums is R2; for one that has
+        values these and the cases they speak of, so that it is their mean.
+
+        Raises
+        ------
+        EvidenceError
+            If the fit was not measured, a value has a baseline, or a value stands where it speaks of no case.
+        """
+        if f"value.{fit}" not in self.columns:
+            sst = self.at("sst" if baseline is None else f"sst.{baseline}", updates)
+            return sst - self.at(f"sse.{fit}", updates), sst
+        if baseline is not None:
+            raise EvidenceError(f"{self.name}: {fit} is a value, which no baseline ({baseline}) belongs to")
+        values = self.any(f"value.{fit}", updates)
+        if f"cases.{fit}" not in self.columns:
+            return values, np.ones_like(values)
+        cases = self.at(f"cases.{fit}", updates)
+        if not ((cases == 0.0) | (cases == 1.0)).all() or (values[cases == 0.0] != 0.0).any():
+            raise EvidenceError(f"{self.name}: cases.{fit} is not 0 or 1, or {fit} has a value where it is 0")
+        return values, cases
+
+    @property
+    def fits(self) -> tuple[str, ...]:
+        """Names of what was measured, sorted."""
+        return tuple(sorted(c.partition(".")[2] for c in self.columns if c.startswith(("sse.", "value."))))
 
 
 def frame_of(evidence: Evidence, name: str) -> Frame:
@@ -112,49 +153,135 @@ def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
     return np.from_dlpack(array)
 
 
-def contrast_table(
-    contrast: Contrast, frames: Mapping[str, Frame], updates: Sequence[int]
-) -> tuple[RatioTable, Matrix]:
-    """Return the ratios behind one contrast, and their weights.
-
-    Terms that share arm and baseline share a denominator at each update, so they are one ratio:
-    ``sum_i sum_t w_t (SST_i - SSE_ti) / sum_i SST_i``. The contrast is the mean over updates of the sum of such
-    ratios over arms.
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One contrast as inference takes it.
 
     Parameters
     ----------
-    contrast
-        From the protocol.
-    frames
-        Frame of each arm that the contrast names.
+    label
+        The contrast's, and which candidate, where it stands for several.
     updates
         The updates of its set.
+    table, weights
+        Its ratios, and what each counts, (n_ratios,).
+    """
 
-    Returns
-    -------
-    tuple
-        RatioTable with one ratio per (arm, baseline, update), clusters by subject; weights (n_ratios,).
+    label: str
+    updates: tuple[int, ...]
+    table: RatioTable
+    weights: Matrix
+
+
+def questions(
+    claim: Claim, frames: Mapping[str, Frame], sets: Mapping[str, Sequence[int]], n_layers: int
+) -> tuple[Question, ...]:
+    """Return every contrast of a claim, a pattern's once for each candidate.
+
+    Parameters
+    ----------
+    claim
+        From the protocol.
+    frames
+        Frame of each arm that the claim names.
+    sets
+        The protocol's sets of updates for this model.
+    n_layers
+        Its number of blocks L.
 
     Raises
     ------
     EvidenceError
-        If arms hold different prompts, or a column was not measured.
+        If arms hold different prompts, a column was not measured, or nothing fits a pattern.
     """
-    groups: dict[tuple[str, str | None], list[Term]] = {}
-    for term in contrast.terms:
-        groups.setdefault((term.arm, term.baseline), []).append(term)
-    first = frames[contrast.terms[0].arm]
-    numerators, denominators = [], []
-    for (arm, baseline), terms in groups.items():
-        frame = frames[arm]
+    found = []
+    for contrast in claim.contrasts:
+        updates = tuple(sets[contrast.updates])
+        for label, terms in _candidates(contrast, frames):
+            if claim.unit == "update":
+                table, weights = _by_update(terms, frames, updates)
+            else:
+                table, weights = _by_subject(terms, frames, updates)
+                if contrast.over == "trend":
+                    weights = _trend(weights, updates, n_layers)
+            found.append(Question(label, updates, table, weights))
+    return tuple(found)
+
+
+def _candidates(contrast: Contrast, frames: Mapping[str, Frame]) -> list[tuple[str, tuple[Term, ...]]]:
+    """Return the contrast itself, or one for each text that may stand for the star."""
+    if not contrast.is_pattern:
+        return [(contrast.label, contrast.terms)]
+    stars: set[str] | None = None
+    for term in (t for t in contrast.terms if EACH in t.fit):
+        before, _, after = term.fit.partition(EACH)
+        fitting = re.compile(re.escape(before) + r"([0-9]+)" + re.escape(after))
+        have = {m[1] for fit in frames[term.arm].fits if (m := fitting.fullmatch(fit))}
+        if stars is not None and stars != have:
+            raise EvidenceError(
+                f"{frames[term.arm].name}: {term.fit} was not measured for the same candidates as the rest"
+            )
+        stars = have
+    if not stars:
+        patterns = ", ".join(term.fit for term in contrast.terms if EACH in term.fit)
+        raise EvidenceError(f"nothing that was measured fits {patterns}: there is no candidate")
+    return [
+        (
+            f"{contrast.label} {star}",
+            tuple(term.model_copy(update={"fit": term.fit.replace(EACH, star)}) for term in contrast.terms),
+        )
+        for star in sorted(stars)
+    ]
+
+
+def _by_subject(
+    terms: Sequence[Term], frames: Mapping[str, Frame], updates: Sequence[int]
+) -> tuple[RatioTable, Matrix]:
+    """Return the ratios behind one contrast and their weights; subjects are the units.
+
+    Terms that share a denominator at each update are one ratio: ``sum_i sum_t w_t (SST_i - SSE_ti) / sum_i SST_i``.
+    The contrast is the mean over updates of the sum of such ratios.
+    """
+    first = frames[terms[0].arm]
+    parts: list[tuple[Matrix, Matrix]] = []
+    for term in terms:
+        frame = frames[term.arm]
         if frame.prompts != first.prompts or frame.subjects != first.subjects:
             raise EvidenceError(f"{frame.name} and {first.name} hold different prompts: they can't be paired")
-        sst = frame.at("sst" if baseline is None else f"sst.{baseline}", updates)
-        gain = np.zeros_like(sst)
-        for term in terms:
-            gain += term.weight * (sst - frame.at(f"sse.{term.fit}", updates))
-        numerators.append(gain)
-        denominators.append(sst)
-    numerator, denominator = np.hstack(numerators), np.hstack(denominators)
+        above, below = frame.ratio(term.fit, term.baseline, updates)
+        for numerator, denominator in parts:
+            if np.array_equal(denominator, below):
+                numerator += term.weight * above
+                break
+        else:
+            parts.append((term.weight * above, below))
+    numerator, denominator = (np.hstack(side) for side in zip(*parts, strict=True))
     table = RatioTable.from_rows(first.subjects, numerator, denominator)
     return table, np.full(table.n_ratios, 1.0 / len(updates))
+
+
+def _by_update(
+    terms: Sequence[Term], frames: Mapping[str, Frame], updates: Sequence[int]
+) -> tuple[RatioTable, Matrix]:
+    """Return the mean over updates of one number each; updates are the units."""
+    each = np.zeros(len(updates))
+    for term in terms:
+        above, below = frames[term.arm].ratio(term.fit, term.baseline, updates)
+        total = below.sum(axis=0)
+        if not (total > 0.0).all():
+            raise EvidenceError(
+                f"{frames[term.arm].name}: {term.fit} has nothing to divide by at some update"
+            )
+        each += term.weight * above.sum(axis=0) / total
+    table = RatioTable.of_means([f"update {update:03d}" for update in updates], each)
+    return table, np.ones(1)
+
+
+def _trend(weights: Matrix, updates: Sequence[int], n_layers: int) -> Matrix:
+    """Turn weights of a mean over updates into those of a least-squares slope against l / L."""
+    if len(updates) < 3:
+        raise EvidenceError(f"a trend wants three updates at least, the set has {len(updates)}")
+    depth = np.asarray(updates, np.float64) / n_layers
+    from_mean = depth - depth.mean()
+    slope: Matrix = np.tile(from_mean / (from_mean @ from_mean), len(weights) // len(updates))
+    return slope

@@ -10,7 +10,14 @@ from prereg.protocol import Hypothesis, Published
 from prereg.registration.attempts import Look
 from prereg.registration.standing import UNREGISTERED, Standing
 
-__all__ = ["ClaimResult", "ContrastRecord", "PermutationResult", "Verdict"]
+__all__ = ["ClaimResult", "ContrastRecord", "PermutationResult", "Search", "Verdict"]
+
+
+MOST_SHOWN = 12
+"""Candidates of a search that `Verdict.explain` lists one by one."""
+
+MOST_CAUTIONS = 6
+"""Cautions that it lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +42,26 @@ class ContrastRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimResult:
-    """All contrasts of one hypothesis or control, joined: each must lie on the claimed side.
+class Search:
+    """What a claim that one contrast is enough for has beside an interval; see `prereg.inference.decide_some`.
 
-    ``estimate``, ``low`` and ``high`` speak of the worst contrast; `prereg.inference.decide_conjunction` says
-    how the bounds are corrected. ``binds`` is the label of the contrast that decides.
+    ``adjusted_p`` is in the order of the contrasts. ``bound`` is what no contrast lies beyond, where the claim is not
+    shown; ``mde`` the distance from the threshold that a typical contrast would have been found at with power 0.8.
+    Either is infinite where the data can't tell.
+    """
+
+    adjusted_p: tuple[float, ...]
+    bound: float
+    mde: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """All contrasts of one hypothesis or control, joined: each must lie on the claimed side, or some.
+
+    ``estimate``, ``low`` and ``high`` speak of the worst contrast, or of the one that speaks loudest where one is
+    enough; `prereg.inference.decide_conjunction` and `decide_some` say how the bounds are corrected. ``binds`` is
+    the label of that contrast. ``search`` is there only where one is enough.
     """
 
     name: str
@@ -50,6 +72,10 @@ class ClaimResult:
     binds: str
     reason: str
     contrasts: tuple[ContrastRecord, ...]
+    search: Search | None = None
+    cautions: tuple[str, ...] = ()
+    """Why to be careful, in words: a unit that carries a tenth of the variance, methods that disagree. They decide
+    nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +161,22 @@ class Verdict:
             f"  claim      {p.claim}",
             f"  promised   {p.estimand} {sign} {p.threshold:g} {p.units}",
             f"  measured   {r.estimate:+.4f}, interval [{r.low:+.4f}, {r.high:+.4f}] at level {self.level:g}, "
-            f"{self.n_units} subjects, {self.n_rows} prompts",
+            f"{self._sample()}",
         ]
         lines += [
             f"  {'*' if c.label == r.binds else ' '} {c.label}: {c.estimate:+.4f} [{c.low:+.4f}, {c.high:+.4f}]"
-            for c in r.contrasts
+            for c in self._shown()
         ]
+        if len(self._shown()) < len(r.contrasts):
+            lines.append(f"    ... and {len(r.contrasts) - len(self._shown())} more")
+        if r.search is not None:
+            lines.append(
+                f"  search     {len(r.contrasts)} candidates, none beyond {r.search.bound:+.4f}; one at "
+                f"{r.search.mde:.4f} from the threshold would have been found with power 0.8"
+            )
+        lines += [f"  caution    {line}" for line in r.cautions[:MOST_CAUTIONS]]
+        if len(r.cautions) > MOST_CAUTIONS:
+            lines.append(f"  caution    ... and {len(r.cautions) - MOST_CAUTIONS} more")
         lines += [
             f"  permutation over {t.updates}: p = {t.p:.4g} ({t.draws} refitted draws, alpha {t.alpha:g})"
             for t in self.permutations
@@ -165,6 +201,19 @@ class Verdict:
             others = ", ".join(self.earlier)
             lines.append(f"  attempts   {self.attempts} sets of data were tried; the others gave: {others}")
         return "\n".join(lines)
+
+    def _sample(self) -> str:
+        if self.promise.unit == "update":
+            return f"{self.n_units} updates"
+        return f"{self.n_units} subjects, {self.n_rows} prompts"
+
+    def _shown(self) -> list[ContrastRecord]:
+        """Return the contrasts worth a line: all that must hold, or those that speak loudest where one is enough."""
+        contrasts, search = self.result.contrasts, self.result.search
+        if search is None:
+            return list(contrasts)
+        order = sorted(range(len(contrasts)), key=lambda i: search.adjusted_p[i])
+        return [contrasts[i] for i in order[:MOST_SHOWN]]
 
     def as_record(self) -> dict[str, Any]:
         """Return the verdict as plain data for verdicts.json; numbers keep 12 significant digits.
@@ -194,6 +243,8 @@ class Verdict:
             "direction": self.promise.direction,
             "threshold": self.promise.threshold,
             "units": self.promise.units,
+            "quantifier": self.promise.quantifier or "every",
+            "unit": self.promise.unit or "subject",
             "level": self.level,
             "n_subjects": self.n_units,
             "n_prompts": self.n_rows,
@@ -244,6 +295,8 @@ def _claim(result: ClaimResult) -> dict[str, Any]:
         "low": _round(result.low),
         "high": _round(result.high),
         "binds": result.binds,
+        "cautions": list(result.cautions),
+        **_search(result.search),
         "contrasts": [
             {
                 "label": c.label,
@@ -258,6 +311,18 @@ def _claim(result: ClaimResult) -> dict[str, Any]:
             }
             for c in result.contrasts
         ],
+    }
+
+
+def _search(search: Search | None) -> dict[str, Any]:
+    if search is None:
+        return {}
+    return {
+        "search": {
+            "adjusted_p": [_round(p) for p in search.adjusted_p],
+            "bound": _round(search.bound),
+            "mde": _round(search.mde),
+        }
     }
 
 

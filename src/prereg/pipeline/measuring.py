@@ -1,0 +1,184 @@
+"""From activations to evidence: one analysis of one arm is run, and where its numbers came from is written down."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Collection
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prereg.analysis.catalogue import ANALYSES
+from prereg.errors import ProtocolError
+from prereg.evidence import Evidence, Provenance, digest_of
+from prereg.protocol import EACH, ProtocolFile
+from prereg.registration.components import LIBRARIES
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from prereg.analysis.dictionaries import Library
+    from prereg.pipeline.capturing import Captured
+    from prereg.pipeline.options import RunOptions
+    from prereg.workers import Workers
+
+__all__ = ["DICTIONARIES", "check_terms", "measure", "provenance_of", "source_digest"]
+
+DICTIONARIES = "dictionaries"
+"""The analysis whose settings say how dictionaries are trained, whichever analysis uses them."""
+
+
+def measure(
+    protocol_file: ProtocolFile,
+    analysis: str,
+    arm: str,
+    settings: BaseModel,
+    captured: Captured,
+    workers: Workers,
+    options: RunOptions,
+) -> Evidence:
+    """Run one analysis of one arm, with what its entry in the catalogue says that it takes.
+
+    Raises
+    ------
+    ProtocolError
+        If it uses dictionaries, and the protocol doesn't say how they are trained or captures the last position only.
+    AnalysisError
+        Whatever the analysis finds wrong with its data.
+    """
+    spec = ANALYSES[analysis]
+    extras: dict[str, object] = {"twin": True} if spec.lean_twin and arm != "model" else {}
+    if spec.uses_dictionaries:
+        extras["dictionaries"] = _dictionaries(protocol_file, captured, options)
+    if spec.uses_model:
+        extras["model"] = captured.loaded
+    evidence: Evidence = importlib.import_module(spec.module).measure(
+        captured.view, settings, workers, **extras
+    )
+    return evidence
+
+
+def provenance_of(
+    protocol_file: ProtocolFile,
+    analysis: str,
+    arm: str,
+    settings: BaseModel,
+    captured: Captured,
+    *,
+    model: str,
+    key: str,
+    registration: str | None,
+) -> Provenance:
+    """Return the record of where one analysis' numbers came from.
+
+    Parameters
+    ----------
+    protocol_file, analysis, arm, settings, captured
+        What was measured, by which promise, on which activations.
+    model
+        The model's alias.
+    key
+        Digest of everything that the numbers depend on.
+    registration
+        Root under which it was measured; None for none.
+    """
+    view, identity, protocol = captured.view, captured.loaded.identity, protocol_file.protocol
+    return Provenance(
+        study=protocol.study.name,
+        analysis=analysis,
+        arm=arm,
+        key=key,
+        model=model,
+        model_source=identity.source,
+        model_revision=identity.revision,
+        model_digest=identity.digest,
+        store_digest=captured.store.digest,
+        protocol_digest=protocol_file.digest,
+        registration=registration,
+        facts_sha256=protocol.facts.for_model(model).sha256,
+        settings=settings.model_dump(mode="json"),
+        source_digest=source_digest(),
+        libraries=_versions(),
+        n_layers=view.n_layers,
+        d_model=int(view.resid.shape[2]),
+        n_prompts=int(view.held_out.sum()),
+        n_subjects=len({s for s, out in zip(view.subjects, view.held_out, strict=True) if out}),
+        n_training_prompts=int((~view.held_out).sum()),
+        update_sets={k: list(v) for k, v in view.update_sets.items()},
+    )
+
+
+def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel) -> None:
+    """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others.
+
+    Raises
+    ------
+    ProtocolError
+        If a hypothesis or control names such a fit.
+    """
+    spec, protocol = ANALYSES[analysis], protocol_file.protocol
+    names = getattr(importlib.import_module(spec.module), "fit_names", None)
+    if names is None:
+        return
+    claims = {
+        **{f"controls.{n}": c for n, c in protocol.controls.items()},
+        **{f"hypotheses.{n}": h for n, h in protocol.hypotheses.items()},
+    }
+    for where, claim in claims.items():
+        terms = [t for c in claim.contrasts for t in c.terms if claim.evidence == analysis]
+        for term in terms:
+            lean = {"twin": True} if spec.lean_twin and term.arm != "model" else {}
+            known = names(settings, **lean)
+            if term.fit not in known and not _is_pattern_of(term.fit, known):
+                raise ProtocolError(
+                    f"{protocol_file.path}: {where}: {analysis} measures no fit {term.fit!r} on "
+                    f"{term.arm}; by its settings it measures {', '.join(sorted(known))}",
+                    remedy=f"correct the contrast, or the settings in [analyses.{analysis}]",
+                )
+
+
+@cache
+def source_digest() -> str:
+    """Return the digest of the analyses' source: checkpoints of another version are not taken up."""
+    folder = Path(__file__).parents[1] / "analysis"
+    files = sorted(folder.rglob("*.py"))
+    return digest_of({f.relative_to(folder).as_posix(): f.read_text("utf-8") for f in files})
+
+
+def _dictionaries(protocol_file: ProtocolFile, captured: Captured, options: RunOptions) -> Library:
+    """Return one arm's dictionaries, trained as the protocol says; what is trained already is kept in the cache."""
+    if DICTIONARIES not in protocol_file.protocol.analyses:
+        raise ProtocolError(
+            f"{protocol_file.path}: an analysis here rests on sparse dictionaries, and nothing says how to train them",
+            remedy=f"add [analyses.{DICTIONARIES}]",
+        )
+    if captured.view.tokens is None:
+        raise ProtocolError(
+            f"{protocol_file.path}: dictionaries learn from every position, and only the last one is captured",
+            remedy='write position = "all" under [capture]',
+        )
+    # By name: a study that uses no dictionaries does not rest on their code.
+    module = importlib.import_module(ANALYSES[DICTIONARIES].module)
+    library: Library = module.Library.open(
+        options.cache / "dictionaries",
+        captured.view,
+        protocol_file.settings(DICTIONARIES, module.DictionarySettings),
+        identity=captured.store.digest,
+        device=options.device,
+    )
+    return library
+
+
+def _is_pattern_of(fit: str, known: Collection[str]) -> bool:
+    before, star, after = fit.partition(EACH)
+    return bool(star) and any(name.startswith(before) and name.endswith(after) for name in known)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for library in LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found
