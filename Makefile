@@ -16,14 +16,14 @@ export OMP_NUM_THREADS ?= 1
 # Tests start many processes; without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: gates audit test tests lint types imports check clean
+.PHONY: gates audit report test tests browser lint types imports check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "prereg needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[capture,receipts,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[capture,receipts,report,dev]'
 	@touch $@
 
 # The study on smollm2-135m, from the evidence in reports/ where it is complete, else from the model where that can be
@@ -43,8 +43,19 @@ gates: $(STAMP)
 audit: $(STAMP)
 	$(BIN)/prereg audit $(STUDY)
 
+# Figures, a page for a reviewer and a badge, beside the tables that they are made from.
+report: $(STAMP)
+	$(BIN)/prereg report $(STUDY)
+
 test tests: $(STAMP)
 	$(BIN)/pytest -n 2
+
+# The report page in a real browser, with axe-core's accessibility rules. No other target needs a browser: wants npm, and
+# a `chromium` on the path (or PREREG_CHROMIUM=..., or `.venv/bin/playwright install chromium`).
+browser: $(STAMP)
+	$(BIN)/python -m pip install --quiet 'playwright==1.65.2'
+	npm install --silent --no-save --prefix $(VENV)/axe axe-core@4.14.1
+	PREREG_AXE=$(VENV)/axe/node_modules/axe-core/axe.min.js $(BIN)/pytest tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

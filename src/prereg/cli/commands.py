@@ -12,6 +12,7 @@ from prereg.cli.calibrate import calibrate, power
 from prereg.cli.diff import diff
 from prereg.cli.models import models
 from prereg.cli.registering import amend, freeze
+from prereg.cli.report import report
 from prereg.cli.stages import capture, measure
 from prereg.cli.told import told, whole_or_error
 from prereg.cli.verdicts import verdicts
@@ -39,6 +40,7 @@ def _root() -> None:
       prereg capture   run the model, keep its residual stream     minutes, needs torch
       prereg measure   fit kernels and their nulls, held out        minutes
       prereg verdicts  compare intervals with the thresholds        a second
+      prereg report    figures, a page for a reviewer, a badge      seconds
 
     `pytest gates/` does all three where they are missing, and asserts what the study claims.
 
@@ -66,6 +68,7 @@ app.command(short_help="List models, or fetch one ahead of time.")(models)
 app.command(short_help="Run the model over the prompts; keep its stream.")(capture)
 app.command(short_help="Fit kernels and nulls; keep the evidence.")(measure)
 app.command(short_help="Compare evidence with thresholds; write the report.")(verdicts)
+app.command(short_help="Draw figures, write a page and a badge.")(report)
 app.command(short_help="Simulate each gate: its size and its power.")(calibrate)
 app.command(short_help="How many units a wanted power needs.")(power)
 app.command(short_help="Register a study, once, before the data.")(freeze)
