@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prereg.report.source_tables import SOURCE_TABLES, source_tables
 from prereg.study.frames import frame_of
 from prereg.tabular import Cell, csv_bytes
 
@@ -34,6 +35,7 @@ FIGURE_TABLES: dict[str, tuple[str, ...]] = {
     "draws.csv": ("arm", "fit", "updates", "draw", "r2"),
     "prompts.csv": ("relation", "held_out_prompts", "held_out_subjects"),
     "selection.csv": ("relation", "status", "prompts"),
+    **SOURCE_TABLES,
 }  # fmt: skip
 """Every figure table by file name, and its columns.
 
@@ -117,7 +119,8 @@ def figure_tables(evidence: Mapping[tuple[str, str], Evidence]) -> dict[str, byt
         "prompts.csv": _prompts(evidence),
         "selection.csv": _selection(evidence),
     }  # fmt: skip
-    return {name: csv_bytes(FIGURE_TABLES[name], found) for name, found in rows.items() if found}
+    own = {name: csv_bytes(FIGURE_TABLES[name], found) for name, found in rows.items() if found}
+    return own | source_tables(evidence)
 
 
 def _arm(name: str, evidence: Evidence) -> _Arm:
@@ -207,10 +210,11 @@ def _draws(arm: _Arm, evidence: Evidence) -> list[dict[str, Cell]]:
 
 
 def _prompts(evidence: Mapping[tuple[str, str], Evidence]) -> list[dict[str, Cell]]:
-    """Count the held-out prompts of each relation; every analysis of the model has the same."""
-    table = next((e.table for (_, arm), e in evidence.items() if arm == "model"), None)
-    if table is None:
+    """Count the held-out prompts of each relation, in an analysis that asks all of them."""
+    tables = [e.table for (_, arm), e in evidence.items() if arm == "model" and "sst" in e.table.column_names]
+    if not tables:
         return []
+    table = tables[0]
     columns = table.select(["relation", "prompt", "subject"]).to_pydict()
     prompts: dict[str, set[str]] = {}
     subjects: dict[str, set[str]] = {}
