@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -183,7 +184,7 @@ def test_updates_can_be_the_units(rng: np.random.Generator) -> None:
 def test_arms_of_different_prompts_are_not_paired(rng: np.random.Generator) -> None:
     """A difference of arms is paired by prompt, or it is nothing."""
     whole = frame({"value.f": rng.standard_normal((PROMPTS, 4))})
-    other = Frame("twin", whole.prompts[::-1], whole.subjects[::-1], whole.updates, whole.columns)
+    other = replace(whole, prompts=whole.prompts[::-1], subjects=whole.subjects[::-1])
     asked = claim(
         {
             "label": "c",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prereg.errors import StudyError
-from prereg.inference import look_alphas
+from prereg.inference import look_level
 from prereg.protocol import Hypothesis, Protocol
 
 __all__ = ["Case", "Gate", "cases_of", "gate_of", "level_of"]
@@ -86,8 +86,8 @@ def level_of(protocol: Protocol, claim: Hypothesis) -> float:
     level = 1.0 - 2.0 * spec.equivalence_alpha if claim.direction == "equivalence" else spec.level
     if spec.looks is None:
         return level
-    shares = look_alphas((1.0 - level) / 2.0, spec.looks.planned, spec.looks.spending)
-    return 1.0 - 2.0 * max(shares)
+    planned = spec.looks.planned
+    return min(look_level(level, planned, spec.looks.spending, look) for look in range(1, planned + 1))
 
 
 def gate_of(protocol: Protocol, name: str) -> Gate:
@@ -104,6 +104,12 @@ def gate_of(protocol: Protocol, name: str) -> Gate:
             remedy="name one of these with --hypothesis",
         )
     claim, spec = protocol.hypotheses[name], protocol.inference
+    if claim.quantifier is not None or (claim.unit is None and spec.unit != "subject"):
+        raise StudyError(
+            f"{name}: simulated are claims that hold for every contrast, over subjects or updates; this one is "
+            + (f'of "{claim.quantifier}" contrast' if claim.quantifier else f"over {spec.unit}"),
+            remedy="name the others with --hypothesis",
+        )
     return Gate(
         name=name,
         direction=claim.direction,

@@ -136,7 +136,8 @@ class Looks(Closed):
 class Inference(Closed):
     """``[inference]``: how numbers become an interval and an interval a verdict."""
 
-    unit: Literal["subject"]
+    unit: Literal["subject", "subject_by_template", "subject_in_relation"]
+    """What is resampled: subjects; subjects and templates, crossed (pigeonhole); relations, and subjects within."""
     unit_reason: Sentence
     level: Annotated[float, Field(ge=0.5, lt=1.0)]
     equivalence_alpha: Annotated[float, Field(gt=0.0, le=0.25)]
@@ -151,6 +152,15 @@ class Inference(Closed):
     looks: Looks | None = None
     """None: one set of data answers, and further ones are counted beside the verdict."""
     rationale: Sentence
+
+    @model_validator(mode="after")
+    def _methods_exist(self) -> Inference:
+        if self.unit != "subject" and "studentized" in self.sensitivity:
+            raise ValueError(
+                f"sensitivity: there is no studentized interval of {self.unit}: its resamples hold copies that share "
+                "more than one unit; leave it out"
+            )
+        return self
 
 
 class UpdateSetSpec(Closed):
@@ -224,7 +234,16 @@ class Protocol(Closed):
             raise ValueError("hypotheses: no hypothesis is primary, so the family is empty")
         self._arms_exist()
         self._bands_resolve()
+        self._searches_have_subjects()
         return self
+
+    def _searches_have_subjects(self) -> None:
+        claims = {**self.controls, **self.hypotheses}
+        searching = [name for name, claim in claims.items() if claim.quantifier == "some"]
+        if searching and self.inference.unit != "subject":
+            raise ValueError(
+                f"{searching[0]}: a search over candidates resamples subjects; [inference] says {self.inference.unit}"
+            )
 
     def _references(self) -> list[tuple[str, str, str, set[str]]]:
         sets, analyses = set(self.updates), set(self.analyses)

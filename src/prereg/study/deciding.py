@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
 
 from prereg.analysis.catalogue import ANALYSES
 from prereg.errors import EvidenceError, StudyError
 from prereg.evidence import Evidence
 from prereg.inference import (
-    BootstrapPlan,
-    ContrastResult,
-    Method,
     Outcome,
-    RatioTable,
-    bonferroni_level,
-    cautions,
-    decide_conjunction,
-    decide_some,
-    headline_intervals_many,
-    intervals_many,
-    look_alphas,
+    look_level,
 )
 from prereg.pipeline import Pipeline
-from prereg.protocol import Control, Hypothesis, Inference, Protocol, ProtocolFile, digest
-from prereg.study.frames import Frame, Question, frame_of, questions
+from prereg.protocol import Control, Hypothesis, Protocol, ProtocolFile, digest
+from prereg.study.frames import Frame, frame_of, questions
 from prereg.study.permutation import permutation_results
-from prereg.study.records import ClaimResult, ContrastRecord, PermutationResult, Search, Verdict
+from prereg.study.records import ClaimResult, PermutationResult, Verdict
+from prereg.study.settling import settle
 
 __all__ = ["Answers"]
 
@@ -168,9 +156,7 @@ class Answers:
         level = 1.0 - 2.0 * spec.equivalence_alpha if claim.direction == "equivalence" else spec.level
         if spec.looks is None:
             return level
-        # The spending functions are of one boundary; an interval has two.
-        shares = look_alphas((1.0 - level) / 2.0, spec.looks.planned, spec.looks.spending)
-        return 1.0 - 2.0 * shares[min(look, spec.looks.planned) - 1]
+        return look_level(level, spec.looks.planned, spec.looks.spending, look)
 
     def _control(self, name: str, look: int) -> ClaimResult:
         control = self.protocol.controls[name]
@@ -186,49 +172,10 @@ class Answers:
         return self._frames[key]
 
     def _claim(self, name: str, claim: Hypothesis | Control, level: float) -> ClaimResult:
-        spec = self.protocol.inference
         frames = {arm: self._frame(claim.evidence, arm) for arm in claim.arms}
         asked = questions(claim, frames, self._update_sets(claim.evidence), self._depth(claim.evidence))
-        plan = BootstrapPlan(asked[0].table.n_units, spec.replicates, spec.seed)
-        requests = [(question.table, question.weights) for question in asked]
-        some = claim.quantifier == "some"
-        # A search is decided on one plan for all its candidates, and their own intervals come from it too.
-        compute = intervals_many if some else headline_intervals_many
-        groups = compute(
-            requests,
-            plan,
-            level,
-            also_levels=() if some else (bonferroni_level(level, len(requests)),),
-            methods=(spec.interval, *spec.sensitivity),
-            studentized_replicates=spec.studentized_replicates,
-        )
-        results = [group[0] for group in groups]
-        records = tuple(
-            _record(question, result, level, spec.interval)
-            for question, result in zip(asked, results, strict=True)
-        )
-        if some:
-            return _some(name, claim, level, spec, requests, plan, records, results)
-        decision = decide_conjunction(
-            results,
-            claim.threshold,
-            claim.direction,
-            level,
-            method=spec.interval,
-            min_units=spec.minimum_units,
-            constant_is_proof=isinstance(claim, Control),
-        )
-        return ClaimResult(
-            name=name,
-            outcome=decision.outcome,
-            estimate=decision.estimate,
-            low=decision.low,
-            high=decision.high,
-            binds=records[decision.binding].label,
-            reason=decision.reason,
-            contrasts=records,
-            cautions=_cautions(claim, asked, results, level, spec.interval),
-        )
+        first = frames[claim.contrasts[0].terms[0].arm]
+        return settle(name, claim, asked, first, self.protocol.inference, level)
 
     def _depth(self, analysis: str) -> int:
         """Return the number of blocks of the model that was measured."""
@@ -249,77 +196,6 @@ class Answers:
         evidence = self.evidence(promise.evidence, "model")
         frame = self._frame(promise.evidence, "model")
         return permutation_results(promise.permutation, evidence, frame, self._update_sets(promise.evidence))
-
-
-def _some(
-    name: str,
-    claim: Hypothesis | Control,
-    level: float,
-    spec: Inference,
-    requests: Sequence[tuple[RatioTable, npt.NDArray[np.float64]]],
-    plan: BootstrapPlan,
-    records: tuple[ContrastRecord, ...],
-    results: Sequence[ContrastResult],
-) -> ClaimResult:
-    """Decide a claim that one contrast is enough for, the search over them corrected for."""
-    decision = decide_some(
-        requests,
-        plan,
-        claim.threshold,
-        claim.direction,
-        level,
-        min_units=spec.minimum_units,
-        constant_is_proof=isinstance(claim, Control),
-    )
-    return ClaimResult(
-        name=name,
-        outcome=decision.outcome,
-        estimate=decision.estimate,
-        low=decision.low,
-        high=decision.high,
-        binds=records[decision.best].label,
-        reason=decision.reason,
-        contrasts=records,
-        search=Search(decision.adjusted_p, decision.equivalence_bound, decision.mde),
-        cautions=cautions(
-            results[decision.best], claim.threshold, claim.direction, level, method=spec.interval
-        ),
-    )
-
-
-def _cautions(
-    claim: Hypothesis | Control,
-    asked: Sequence[Question],
-    results: Sequence[ContrastResult],
-    level: float,
-    method: str,
-) -> tuple[str, ...]:
-    """Say of each contrast why to be careful with it; in front stands which one, where there are several."""
-    return tuple(
-        f"{question.label}: {line}" if len(asked) > 1 else line
-        for question, result in zip(asked, results, strict=True)
-        for line in cautions(result, claim.threshold, claim.direction, level, method=method)
-    )
-
-
-def _record(question: Question, result: ContrastResult, level: float, method: str) -> ContrastRecord:
-    at: Mapping[Method, object] = result.at(level)
-    chosen = result.interval(method, level)
-    return ContrastRecord(
-        label=question.label,
-        updates=question.updates,
-        estimate=result.estimate,
-        low=chosen.low,
-        high=chosen.high,
-        se=result.standard_error,
-        sensitivity={
-            str(m): (result.interval(m, level).low, result.interval(m, level).high) for m in at if m != method
-        },
-        influence=result.largest_influence,
-        degenerate=result.degenerate,
-        n_units=result.n_units,
-        n_rows=result.n_rows,
-    )
 
 
 def _join(

@@ -26,8 +26,8 @@ class Frame:
 
     Parameters
     ----------
-    prompts, subjects
-        n identifiers, sorted by prompt.
+    prompts, subjects, relations, templates
+        n identifiers, sorted by prompt. A template is named with its relation.
     updates
         Ascending indices l of the updates that were measured.
     columns
@@ -37,6 +37,8 @@ class Frame:
     name: str
     prompts: tuple[str, ...]
     subjects: tuple[str, ...]
+    relations: tuple[str, ...]
+    templates: tuple[str, ...]
     updates: tuple[int, ...]
     columns: Mapping[str, Matrix]
 
@@ -113,10 +115,10 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
         If the rows are not one for each prompt and update, or a prompt has two subjects.
     """
     table = evidence.table
-    prompt, subject = (np.asarray(table[column].to_pylist()) for column in ("prompt", "subject"))
+    prompt = np.asarray(table["prompt"].to_pylist())
     update = _numbers(table["update"]).astype(np.int64)
     order = np.lexsort((update, prompt))
-    prompt, subject, update = prompt[order], subject[order], update[order]
+    prompt, update = prompt[order], update[order]
     updates = np.unique(update)
     k = len(updates)
     n, rest = divmod(len(prompt), k)
@@ -129,9 +131,9 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
     )
     if not complete:
         raise EvidenceError(f"{name}: the rows are not one for each prompt and update")
-    by_prompt = subject.reshape(shape)
-    if not bool((by_prompt == by_prompt[:, :1]).all()):
-        raise EvidenceError(f"{name}: a prompt has rows of two subjects")
+    who = {
+        label: _one_each(table[label], order, shape, name) for label in ("subject", "relation", "template")
+    }
     columns = {}
     for column in table.column_names:
         if pa.types.is_floating(table.schema.field(column).type):
@@ -139,10 +141,22 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
     return Frame(
         name,
         tuple(str(p) for p in prompt.reshape(shape)[:, 0]),
-        tuple(str(s) for s in by_prompt[:, 0]),
+        who["subject"],
+        who["relation"],
+        tuple(f"{r}/{t}" for r, t in zip(who["relation"], who["template"], strict=True)),
         tuple(int(u) for u in updates),
         columns,
     )
+
+
+def _one_each(
+    column: pa.ChunkedArray, order: npt.NDArray[np.intp], shape: tuple[int, int], name: str
+) -> tuple[str, ...]:
+    """Return a label of each prompt, the same in all its rows."""
+    labels = np.asarray(column.to_pylist())[order].reshape(shape)
+    if not bool((labels == labels[:, :1]).all()):
+        raise EvidenceError(f"{name}: a prompt has rows of two subjects, relations or templates")
+    return tuple(str(label) for label in labels[:, 0])
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
@@ -165,12 +179,15 @@ class Question:
         The updates of its set.
     table, weights
         Its ratios, and what each counts, (n_ratios,).
+    rows
+        Numerators and denominators before they were summed into units, (n_rows, n_ratios) each.
     """
 
     label: str
     updates: tuple[int, ...]
     table: RatioTable
     weights: Matrix
+    rows: tuple[Matrix, Matrix]
 
 
 def questions(
@@ -199,12 +216,15 @@ def questions(
         updates = tuple(sets[contrast.updates])
         for label, terms in _candidates(contrast, frames):
             if claim.unit == "update":
-                table, weights = _by_update(terms, frames, updates)
+                units, rows = _by_update(terms, frames, updates)
+                weights = np.ones(1)
             else:
-                table, weights = _by_subject(terms, frames, updates)
+                units, rows = _by_prompt(terms, frames, updates)
+                n_ratios = rows[0].shape[1]
+                weights = np.full(n_ratios, 1.0 / len(updates))
                 if contrast.over == "trend":
-                    weights = _trend(weights, updates, n_layers)
-            found.append(Question(label, updates, table, weights))
+                    weights = _trend(n_ratios, updates, n_layers)
+            found.append(Question(label, updates, RatioTable.from_rows(units, *rows), weights, rows))
     return tuple(found)
 
 
@@ -234,10 +254,10 @@ def _candidates(contrast: Contrast, frames: Mapping[str, Frame]) -> list[tuple[s
     ]
 
 
-def _by_subject(
+def _by_prompt(
     terms: Sequence[Term], frames: Mapping[str, Frame], updates: Sequence[int]
-) -> tuple[RatioTable, Matrix]:
-    """Return the ratios behind one contrast and their weights; subjects are the units.
+) -> tuple[tuple[str, ...], tuple[Matrix, Matrix]]:
+    """Return each prompt's subject, and its part in the ratios behind one contrast.
 
     Terms that share a denominator at each update are one ratio: ``sum_i sum_t w_t (SST_i - SSE_ti) / sum_i SST_i``.
     The contrast is the mean over updates of the sum of such ratios.
@@ -256,14 +276,13 @@ def _by_subject(
         else:
             parts.append((term.weight * above, below))
     numerator, denominator = (np.hstack(side) for side in zip(*parts, strict=True))
-    table = RatioTable.from_rows(first.subjects, numerator, denominator)
-    return table, np.full(table.n_ratios, 1.0 / len(updates))
+    return first.subjects, (numerator, denominator)
 
 
 def _by_update(
     terms: Sequence[Term], frames: Mapping[str, Frame], updates: Sequence[int]
-) -> tuple[RatioTable, Matrix]:
-    """Return the mean over updates of one number each; updates are the units."""
+) -> tuple[tuple[str, ...], tuple[Matrix, Matrix]]:
+    """Return the updates' names, and one number each, of which the contrast is the mean."""
     each = np.zeros(len(updates))
     for term in terms:
         above, below = frames[term.arm].ratio(term.fit, term.baseline, updates)
@@ -273,15 +292,14 @@ def _by_update(
                 f"{frames[term.arm].name}: {term.fit} has nothing to divide by at some update"
             )
         each += term.weight * above.sum(axis=0) / total
-    table = RatioTable.of_means([f"update {update:03d}" for update in updates], each)
-    return table, np.ones(1)
+    return tuple(f"update {update:03d}" for update in updates), (each[:, None], np.ones((len(updates), 1)))
 
 
-def _trend(weights: Matrix, updates: Sequence[int], n_layers: int) -> Matrix:
-    """Turn weights of a mean over updates into those of a least-squares slope against l / L."""
+def _trend(n_ratios: int, updates: Sequence[int], n_layers: int) -> Matrix:
+    """Return what each ratio counts in a least-squares slope against l / L."""
     if len(updates) < 3:
         raise EvidenceError(f"a trend wants three updates at least, the set has {len(updates)}")
     depth = np.asarray(updates, np.float64) / n_layers
     from_mean = depth - depth.mean()
-    slope: Matrix = np.tile(from_mean / (from_mean @ from_mean), len(weights) // len(updates))
+    slope: Matrix = np.tile(from_mean / (from_mean @ from_mean), n_ratios // len(updates))
     return slope
