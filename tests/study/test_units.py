@@ -85,7 +85,7 @@ def settled(effects: np.ndarray, unit: str, relations: int = 1) -> ClaimResult:
 def effects() -> np.ndarray:
     """What templates do is large, what subjects do small: subjects alone seem to tell much."""
     rng = np.random.default_rng(11)
-    return 0.3 + rng.normal(0, 0.05, (SUBJECTS, 1)) + rng.normal(0, 0.6, (1, TEMPLATES))
+    return 0.15 + rng.normal(0, 0.05, (SUBJECTS, 1)) + rng.normal(0, 0.6, (1, TEMPLATES))
 
 
 def test_templates_that_differ_widen_a_crossed_interval(effects: np.ndarray) -> None:
