@@ -145,13 +145,15 @@ def register(root: Path, *, known: Known = "none", statement: str | None = None)
     return freeze(prepared(root), known=known, statement=statement).root
 
 
-def measured(root: Path, *, effect: float = 0.5, gain: float = 0.0, **made_up: Any) -> Study:
+def measured(
+    root: Path, *, effect: float = 0.5, gain: float = 0.0, model: str = "pythia-tiny", **made_up: Any
+) -> Study:
     """Write evidence under the registration in force, and answer: attempts and tables as the commands write them."""
-    study = Study.open(root / "gates" / "sample", model="pythia-tiny", options=options(root))
+    study = Study.open(root / "gates" / "sample", model=model, options=options(root))
     registered = study.standing.root if study.standing.is_registered else None
     fits = {"history_1": effect, "history_2": effect + gain, "null": -0.01}
     for arm in ("model", "twin-3"):
-        write(root, arm, fits, registration=registered, **made_up)
+        write(root, arm, fits, registration=registered, model=model, **made_up)
     verdicts = study.verdicts()
     study.record_attempt(verdicts)
     write_report(study, verdicts)
@@ -182,10 +184,11 @@ def write(
     check: bool = True,
     constant: tuple[str, ...] = (),
     registration: str | None = None,
+    model: str = "pythia-tiny",
 ) -> None:
     """Write one arm's evidence under the key that the protocol leads to; each fit has its planted R2 exactly."""
     protocol_file = read_protocol(root / "gates" / "sample")
-    pipeline = Pipeline(protocol_file, "pythia-tiny", options(root))
+    pipeline = Pipeline(protocol_file, model, options(root))
     rows = [(s, p, u) for s in range(n_subjects) for p in range(2) for u in range(1, N_LAYERS)]
     sst = np.array([1.0 + u for _, _, u in rows])
     columns = {}
@@ -222,7 +225,7 @@ def write(
         analysis="kernels",
         arm=arm,
         key=pipeline.key("kernels", arm),
-        model="pythia-tiny",
+        model=model,
         model_source="folder",
         model_revision=pipeline.revision() or "",
         model_digest="d",

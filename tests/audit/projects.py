@@ -9,7 +9,7 @@ from pathlib import Path
 from prereg.audit import AuditReport, Finding, audit
 from prereg.registration.amend import amend
 from prereg.registration.records import Known
-from prereg.report import report_contents
+from prereg.report import replication_contents, report_contents
 from tests import synthetic
 
 __all__ = ["Project"]
@@ -60,7 +60,13 @@ class Project:
     def audit(self, models: Sequence[str] | None = None, *, root: Path | None = None) -> AuditReport:
         """Audit the study: its history alone where `models` is empty."""
         root = root or self.root
-        return audit(root / STUDY, synthetic.options(root), models, tables=report_contents)
+        return audit(
+            root / STUDY,
+            synthetic.options(root),
+            models,
+            tables=report_contents,
+            replicated=replication_contents,
+        )
 
     def looser(self, threshold: str = "0.05") -> None:
         """Loosen the threshold of H1, 0.1 as frozen."""

@@ -97,17 +97,6 @@ def test_an_unknown_outcome_is_shown_as_it_is() -> None:
     assert "✓" not in found
 
 
-def test_several_models_have_a_block_each_with_their_own_sample() -> None:
-    """Verdicts of one model never stand under another's name."""
-    found = text([record("H1"), record("H1", "pythia-tiny", outcome="refuted", n_subjects=64, n_prompts=90)])
-    first, second = found.split("pythia-tiny")
-    assert "✓ supported" in first
-    assert "✗ refuted" not in first
-    assert "✗ refuted" in second
-    assert "112 subjects, 280 prompts" in first
-    assert "64 subjects, 90 prompts" in second
-
-
 def test_samples_that_differ_have_a_column_where_there_is_room() -> None:
     """Where hypotheses rest on different prompts, each row gives its own n."""
     found = text([record("H1"), record("H1-order", n_subjects=99, n_prompts=200)], width=100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prereg.audit.models import AuditedModel, audited_models
 from prereg.audit.origin import Origin, read_origin
@@ -25,10 +25,13 @@ from prereg.study import Study, Verdict
 if TYPE_CHECKING:
     from prereg.audit.evidence import Piece
 
-__all__ = ["Case", "Tables", "inside"]
+__all__ = ["Case", "Replicated", "Tables", "inside"]
 
 Tables = Callable[[Study, Sequence[Verdict]], Mapping[str, bytes | None]]
 """Returns what each table of a study's report on one model must hold; None for one that must not be there."""
+
+Replicated = Callable[[str, Sequence[Mapping[str, Any]], Sequence[str]], Mapping[str, bytes]]
+"""Returns what the tables over several models must hold, from the study's name, verdict records and hypotheses."""
 
 
 class Case:
@@ -44,15 +47,23 @@ class Case:
         Models to look at; None for each that the reports hold.
     tables
         What reports must hold, or None to compare verdicts.json alone.
+    replicated
+        What the tables over several models must hold, or None not to compare them.
     """
 
     def __init__(
-        self, folder: Path, options: RunOptions, named: Sequence[str] | None, tables: Tables | None
+        self,
+        folder: Path,
+        options: RunOptions,
+        named: Sequence[str] | None,
+        tables: Tables | None,
+        replicated: Replicated | None = None,
     ) -> None:
         self.folder = folder
         self.options = options
         self.named = named
         self.tables = tables
+        self.replicated = replicated
         self.witnesses: tuple[Witness, ...] | None = None
 
     # -- the promise ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ _BY = "hypothesis"
 _ABSENT = object()
 _ABOUT = frozenset(
     {
-        "hypothesis", "model", "role", "name", "label", "arm", "update", "updates", "fit", "order", "draw",
+        "hypothesis", "contrast", "model", "role", "name", "label", "arm", "update", "updates", "fit", "order", "draw",
         "fit_on", "evaluated_on", "relation", "status",
     }
 )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 from prereg.audit.accounting import check_accounting
 from prereg.audit.amendments import check_amendments
 from prereg.audit.attempts import check_attempts
-from prereg.audit.case import Case, Tables
+from prereg.audit.case import Case, Replicated, Tables
 from prereg.audit.components import check_components
 from prereg.audit.counting import counts
 from prereg.audit.evidence import check_evidence
@@ -16,6 +16,7 @@ from prereg.audit.findings import Check, Finding, exit_code
 from prereg.audit.order import check_order
 from prereg.audit.promise import check_promise
 from prereg.audit.registered import check_registration
+from prereg.audit.replication import check_replication
 from prereg.audit.report import AuditReport
 from prereg.audit.repository import check_repository
 from prereg.audit.summary import (
@@ -35,6 +36,12 @@ from prereg.protocol.wording import printable
 
 __all__ = ["audit"]
 
+
+def _verdicts(case: Case) -> Iterator[Finding]:
+    yield from check_verdicts(case)
+    yield from check_replication(case)
+
+
 _CHECKS: dict[Check, Callable[[Case], Iterator[Finding]]] = {
     "repository": check_repository,
     "registration": check_registration,
@@ -45,7 +52,7 @@ _CHECKS: dict[Check, Callable[[Case], Iterator[Finding]]] = {
     "amendments": check_amendments,
     "attempts": check_attempts,
     "evidence": check_evidence,
-    "verdicts": check_verdicts,
+    "verdicts": _verdicts,
     "witnesses": check_witnesses,
     "accounting": check_accounting,
 }
@@ -62,7 +69,12 @@ _UNFORESEEN = (
 
 
 def audit(
-    folder: Path, options: RunOptions, models: Sequence[str] | None = None, *, tables: Tables | None = None
+    folder: Path,
+    options: RunOptions,
+    models: Sequence[str] | None = None,
+    *,
+    tables: Tables | None = None,
+    replicated: Replicated | None = None,
 ) -> AuditReport:
     """Walk everything that a study rests on, and judge nothing by trust.
 
@@ -79,6 +91,8 @@ def audit(
         Names of the models whose reports are looked at; None for all that there are.
     tables
         Returns what each table of a report must hold; None compares verdicts.json alone.
+    replicated
+        Returns what the tables over several models must hold; None leaves them unverified where they are there.
 
     Returns
     -------
@@ -90,7 +104,7 @@ def audit(
     ModelError
         If a named model is none.
     """
-    case = Case(folder, options, models, tables)
+    case = Case(folder, options, models, tables, replicated)
     if models is not None:
         _ = case.models  # a name that is none is the caller's error, not a finding
     findings = tuple(finding for check, run in _CHECKS.items() for finding in _carried_out(check, run, case))

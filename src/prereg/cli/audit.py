@@ -79,11 +79,11 @@ def audit(
     with told(json):
         from prereg.audit import audit as carry_out
         from prereg.audit import page
-        from prereg.report import report_contents
+        from prereg.report import replication_contents, report_contents
 
         folder = study_folder(study)
         options = run_options(project_root(folder), cache_dir=cache_dir, report_dir=report_dir)
-        report = carry_out(folder, options, model, tables=report_contents)
+        report = carry_out(folder, options, model, tables=report_contents, replicated=replication_contents)
         if json:
             result(report.as_record())
         else:

@@ -27,6 +27,8 @@ from prereg.cli.options import (
 from prereg.cli.told import NOT_SUPPORTED, result, show, told
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from prereg.study import Study
 
 __all__ = ["verdicts"]
@@ -73,7 +75,9 @@ def verdicts(
     """Compare the evidence's intervals with the frozen thresholds, print the table, write the report.
 
     Takes about a second and needs neither torch nor a model, once the evidence is there. verdicts.json and CSV
-    tables go to reports/<study>/<model>/; they hold no date, so the same evidence writes the same bytes.
+    tables go to reports/<study>/<model>/; they hold no date, so the same evidence writes the same bytes. With several
+    models there is one table with a column each, and replication.csv and .json in reports/<study>/ pool every contrast
+    over them.
 
     \b
     Exit codes:
@@ -109,6 +113,10 @@ def verdicts(
                 from prereg.report import write_report
 
                 files += [str(file) for file in write_report(opened, found)]
+        if len({opened.pipeline.alias for opened in studies}) > 1 and set(asked) == set(
+            studies[0].hypotheses
+        ):
+            files += _replicated(studies, records)
         picture = None if svg is None else str(_draw(svg, studies, records))
         if json:
             result({"study": folder.name, "verdicts": records, "files": files, "picture": picture})
@@ -123,11 +131,30 @@ def verdicts(
         raise typer.Exit(NOT_SUPPORTED)
 
 
+def _replicated(studies: list[Study], records: list[dict[str, Any]]) -> list[str]:
+    """Write what several models say together; nothing where the registration is tampered with on any of them."""
+    from prereg.report import write_replication
+
+    if any(record["registration"]["status"] == "tampered" for record in records):
+        return []
+    first = studies[0]
+    folder = first.pipeline.report_folder.parent
+    written = write_replication(folder, first.protocol.study.name, records, first.hypotheses)
+    return [str(file) for file in written]
+
+
+def _table(studies: list[Study], records: list[dict[str, Any]]) -> RenderableType:
+    from prereg.report import render_verdicts
+
+    notes = dict.fromkeys(note for study in studies for note in study.notes())
+    return render_verdicts(records, hypotheses=studies[0].hypotheses, notes=list(notes))
+
+
 def _draw(file: Path, studies: list[Study], records: list[dict[str, Any]]) -> Path:
-    from prereg.report import render_verdicts, to_svg
+    from prereg.report import to_svg
     from prereg.workers import write_atomically
 
-    table = render_verdicts(records, hypotheses=studies[0].hypotheses, notes=studies[0].notes())
+    table = _table(studies, records)
     picture = to_svg(table, title=f"pytest {studies[0].folder}")
     write_atomically(file, lambda part: part.write_text(picture, "utf-8"))
     return file
@@ -162,9 +189,7 @@ def _need_evidence(study: Study, asked: list[str]) -> None:
 
 
 def _show_verdicts(studies: list[Study], records: list[dict[str, Any]], files: list[str]) -> None:
-    from prereg.report import render_verdicts
-
-    show(render_verdicts(records, hypotheses=studies[0].hypotheses, notes=studies[0].notes()))
+    show(_table(studies, records))
     folders = dict.fromkeys(str(Path(file).parent) for file in files)
     if folders:
         show("\n" + "\n".join(f"tables: {folder}" for folder in folders))

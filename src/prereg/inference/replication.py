@@ -19,9 +19,10 @@ The parts, and where they come from:
 Models that were asked the same facts share their subjects, so their errors are not independent, and the formulas above
 take them to be. `RandomEffects.dependent_low` and ``dependent_high`` are our own definition of a bound for that; see
 `random_effects`. Simulated at level 0.95 (standard errors within a factor of 3 of each other, tau from 0 to 4 times the
-usual one): with independent errors the interval holds the mean in 95 to 100% of samples for 2 to 12 models; with errors
+usual one): with independent errors the interval holds the mean in 94 to 100% of samples for 2 to 12 models; with errors
 correlated at 0.9 in 95 to 100% for 2 or 3 models, in 73 to 94% for 6 and 49 to 88% for 12; the bound in 97 to 100%
-always. The prediction interval holds as little as 88% where tau is about as large as the errors.
+always. The prediction interval holds as little as 88% with independent errors where tau is about as large as they
+are, and 50% with correlated ones.
 """
 
 from __future__ import annotations

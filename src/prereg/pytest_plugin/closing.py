@@ -12,12 +12,12 @@ import pytest
 
 from prereg.errors import PreregError
 from prereg.pytest_plugin.ledger import Answer
-from prereg.pytest_plugin.state import STUDIES, run_options
+from prereg.pytest_plugin.state import STUDIES, models, run_options
 
 if TYPE_CHECKING:
     from prereg.study import Study, Verdict
 
-__all__ = ["Closed", "close"]
+__all__ = ["Closed", "close", "together"]
 
 Record = Mapping[str, Any]
 Key = tuple[str, str]
@@ -29,6 +29,8 @@ class Closed:
 
     Parameters
     ----------
+    key
+        The study's folder and the model, as they were asked for.
     study
         Opened afresh; None where it can't be opened any more.
     records
@@ -39,12 +41,20 @@ class Closed:
         Why nothing of it may be relied on.
     """
 
+    key: Key
     study: Study | None
     records: tuple[Record, ...]
     lines: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     """What could not be done, though the answers stand."""
+    whole: bool = False
+    """Whether every hypothesis was answered, and its tables were written."""
+
+    @property
+    def model(self) -> str:
+        """The model's alias, or what was asked for where that leads to none."""
+        return self.key[1] if self.study is None else self.study.pipeline.alias
 
 
 def close(config: pytest.Config, answers: Mapping[str, Answer], *, sound: bool) -> list[Closed]:
@@ -63,8 +73,55 @@ def close(config: pytest.Config, answers: Mapping[str, Answer], *, sound: bool) 
     studies = config.stash[STUDIES]
     keys.update(studies)
     heard = {key: [r for a in answers.values() if a.study == key for r in a.records] for key in keys}
-    anything = any(heard.values())
-    return [_close(config, key, heard[key], sound) for key in sorted(keys) if heard[key] or not anything]
+    asked = {key[0] for key, records in heard.items() if records} or {key[0] for key in heard}
+    # A model that answered nothing stands beside those that did: nobody may take two models for three.
+    heard |= {key: heard.get(key, []) for folder in asked for key in ((folder, m) for m in models(config))}
+    return [_close(config, key, heard[key], sound) for key in sorted(heard) if key[0] in asked]
+
+
+def together(group: Sequence[Closed]) -> str | None:
+    """Write the tables of a study that was asked on several models; return what a reader is told of it.
+
+    Written only where every hypothesis was answered on every model and nothing speaks against any of it. One model
+    alone may leave tables behind that say otherwise of it; then a reader is told how to write them again.
+
+    Parameters
+    ----------
+    group
+        One study on each of its models.
+    """
+    studies = [closed.study for closed in group if closed.study is not None]
+    if not studies:
+        return None
+    if len(group) < 2:
+        return _outdated(group[0])
+    records = [record for closed in group for record in closed.records]
+    if len(studies) != len(group) or not all(closed.whole for closed in group):
+        return "not every hypothesis was answered on every model: replication tables are left as they were"
+    from prereg.report import write_replication
+
+    study = studies[0]
+    try:
+        files = write_replication(
+            study.pipeline.report_folder.parent, study.protocol.study.name, records, study.hypotheses
+        )
+    except PreregError as error:
+        return f"replication tables are left as they were: {error}"
+    return f"replication tables: {files[0].parent}"
+
+
+def _outdated(closed: Closed) -> str | None:
+    from prereg.report import outdated_replication
+
+    if closed.study is None or not closed.whole:
+        return None
+    models = outdated_replication(closed.study.pipeline.report_folder.parent, closed.records)
+    if not models:
+        return None
+    named = " ".join(f"--model {model}" for model in models)
+    return (
+        f"replication tables say otherwise of {closed.model}: prereg verdicts {closed.study.folder} {named}"
+    )
 
 
 def _close(config: pytest.Config, key: Key, heard: Sequence[Record], sound: bool) -> Closed:
@@ -75,7 +132,7 @@ def _close(config: pytest.Config, key: Key, heard: Sequence[Record], sound: bool
         study = Study.open(Path(folder), model=model, options=run_options(config))
     except PreregError as error:
         fault = (f"the study can't be opened again: {error}",) if heard else ()
-        return Closed(None, tuple(heard), (), fault)
+        return Closed(key, None, tuple(heard), (), fault)
     verdicts, faults = _again(study, heard)
     failures = []
     try:
@@ -84,10 +141,13 @@ def _close(config: pytest.Config, key: Key, heard: Sequence[Record], sound: bool
     except PreregError as error:
         failures.append(f"the attempt could not be logged: {error}")
     records: list[Record] = [verdict.as_record() for verdict in verdicts.values()]
-    lines = []
+    lines, whole = [], False
     if not faults and sound and not failures:
-        lines.append(_tables(study, verdicts))
-    return Closed(study, tuple(records or heard), tuple(lines), tuple(faults), tuple(failures))
+        line, whole = _tables(study, verdicts)
+        lines.append(line)
+    return Closed(
+        key, study, tuple(records or heard), tuple(lines), tuple(faults), tuple(failures), whole=whole
+    )
 
 
 def _again(study: Study, heard: Sequence[Record]) -> tuple[dict[str, Verdict], list[str]]:
@@ -133,13 +193,15 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _tables(study: Study, verdicts: Mapping[str, Verdict]) -> str:
+def _tables(study: Study, verdicts: Mapping[str, Verdict]) -> tuple[str, bool]:
+    """Write the tables of a study that was answered in full; return what a reader is told, and whether they stand."""
     from prereg.report import write_report
 
     if set(verdicts) != set(study.hypotheses):
-        return f"{len(verdicts)} of {len(study.hypotheses)} hypotheses tested: tables are left as they were"
+        counted = f"{len(verdicts)} of {len(study.hypotheses)} hypotheses tested"
+        return f"{counted}: tables are left as they were", False
     try:
         write_report(study, [verdicts[name] for name in study.hypotheses])
     except PreregError as error:
-        return f"the tables could not be written: {error}"
-    return f"tables: {study.pipeline.report_folder}"
+        return f"the tables could not be written: {error}", False
+    return f"tables: {study.pipeline.report_folder}", True

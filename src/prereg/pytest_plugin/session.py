@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from prereg.errors import PreregError
-from prereg.pytest_plugin.closing import Closed, close
+from prereg.pytest_plugin.closing import Closed, close, together
 from prereg.pytest_plugin.ledger import Answer
 from prereg.pytest_plugin.refusals import hooks_removed, is_worker, session_refusals
 from prereg.pytest_plugin.state import (
@@ -43,6 +43,8 @@ class Accounting:
         """Node id of every gate -> its outcome as pytest heard it last."""
         self.broken: list[str] = []
         self.closed: list[Closed] = []
+        self.replicated: dict[str, str | None] = {}
+        """Folder of each study -> what became of the tables over several models."""
         self.faults: list[str] = []
         self.failed = False
         self.empty = False
@@ -150,6 +152,8 @@ class Accounting:
         invalid = any(a.word == "invalid" and _is_answered_otherwise(a) for a in ledger.answers.values())
         self.closed = close(self.config, ledger.answers, sound=not (self.faults or refused or invalid))
         self.faults += [fault for closed in self.closed for fault in closed.faults]
+        if not self.faults:
+            self.replicated = {folder: together(group) for folder, group in _by_study(self.closed).items()}
 
     def _concerned(self) -> bool:
         """Tell whether there were gates, or should have been."""
@@ -210,8 +214,8 @@ class Accounting:
             return
         if self.config.get_verbosity() >= -1:
             terminalreporter.section("verdicts", sep="=")
-            for closed in self.closed:
-                _tell(terminalreporter, closed)
+            for folder, group in _by_study(self.closed).items():
+                _tell(terminalreporter, group, self.replicated.get(folder))
             if self.empty:
                 terminalreporter.write_line("no gate was selected: no hypothesis was tested", red=True)
         for fault in dict.fromkeys(self.faults):
@@ -241,14 +245,29 @@ def _is_answered_otherwise(answer: Answer) -> bool:
     return not any(record["answer"] == "invalid" for record in answer.records)
 
 
-def _tell(terminal: Any, closed: Closed) -> None:
-    if closed.study is None:
+def _by_study(closed: Sequence[Closed]) -> dict[str, list[Closed]]:
+    """Return what was asked of each study, by its folder: one for each model."""
+    found: dict[str, list[Closed]] = {}
+    for one in closed:
+        found.setdefault(one.key[0], []).append(one)
+    return found
+
+
+def _tell(terminal: Any, group: Sequence[Closed], replicated: str | None) -> None:
+    studies = [closed.study for closed in group if closed.study is not None]
+    if not studies:
         return
     from prereg.console import to_text
     from prereg.report import render_verdicts
 
-    study = closed.study
-    table = render_verdicts(closed.records, hypotheses=study.hypotheses, notes=study.notes())
+    table = render_verdicts(
+        [record for closed in group for record in closed.records],
+        hypotheses=list(dict.fromkeys(name for study in studies for name in study.hypotheses)),
+        notes=list(dict.fromkeys(note for study in studies for note in study.notes())),
+        models=[closed.model for closed in group] if len(group) > 1 else (),
+    )
     terminal.write_line(to_text(table, width=terminal._tw.fullwidth, color=terminal._tw.hasmarkup))
-    for line in (*closed.lines, *closed.failures):
+    for line in (line for closed in group for line in (*closed.lines, *closed.failures)):
         terminal.write_line(line)
+    if replicated is not None:
+        terminal.write_line(replicated)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ANSWERS", "MARKS", "Block", "Row", "blocks", "tally"]
+__all__ = ["ANSWERS", "MARKS", "STANDINGS", "Block", "Row", "blocks", "number_text", "tally"]
 
 # outcome -> (symbol, words, colour): the symbol and the words carry it alone where there is no colour.
 MARKS: dict[str, tuple[str, str, str]] = {
@@ -76,10 +76,13 @@ class Block:
     def sample(self) -> str | None:
         """Subjects / prompts where all tested rows share them, else None."""
         found = {row.n for row in self.rows if row.n}
-        return found.pop() if len(found) == 1 else None
+        one = found.pop() if len(found) == 1 else None
+        return one if one is not None and "/" in one else None
 
 
-def blocks(records: Sequence[Mapping[str, Any]], hypotheses: Sequence[str]) -> tuple[Block, ...]:
+def blocks(
+    records: Sequence[Mapping[str, Any]], hypotheses: Sequence[str], models: Sequence[str] = ()
+) -> tuple[Block, ...]:
     """Arrange verdict records by model, each hypothesis in the protocol's order.
 
     A hypothesis without a record is not tested. One that the protocol doesn't name comes last. Where a
@@ -91,13 +94,15 @@ def blocks(records: Sequence[Mapping[str, Any]], hypotheses: Sequence[str]) -> t
         As `Verdict.as_record` gives them; only ``hypothesis``, ``model`` and ``outcome`` must be there.
     hypotheses
         All ids of the protocol, in order.
+    models
+        Models that were asked: one without a record has a block too, of hypotheses that were not tested.
     """
-    models: dict[str, dict[str, Mapping[str, Any]]] = {}
+    groups: dict[str, dict[str, Mapping[str, Any]]] = {model: {} for model in models}
     for record in records:
-        models.setdefault(str(record["model"]), {})[str(record["hypothesis"])] = record
-    known = {name: record for group in models.values() for name, record in group.items()}
+        groups.setdefault(str(record["model"]), {})[str(record["hypothesis"])] = record
+    known = {name: record for group in groups.values() for name, record in group.items()}
     found = []
-    for model, group in models.items():
+    for model, group in groups.items():
         order = [*hypotheses, *(name for name in group if name not in hypotheses)]
         # What was promised is the same on every model, so a row that was not tested can still say it.
         rows = tuple(_row(group.get(n) or _untested(n, known.get(n))) for n in order)
@@ -117,6 +122,21 @@ def tally(rows: Sequence[Row]) -> str:
     ]
     head = f"{len(tested)} of {len(rows)} tested"
     return f"{head}: {', '.join(counts)}" if counts else head
+
+
+def number_text(value: float | None, threshold: float | None) -> str:
+    """Return three decimals, or more where three would hide on which side of the threshold a value lies."""
+    if value is None:
+        return "none"
+    for digits in range(3, 7):
+        text = f"{value:+.{digits}f}"
+        if threshold is None or all(float(text) != edge for edge in (threshold, -threshold)):
+            break
+        if value in (threshold, -threshold):
+            text = f"{value:+.3f}"
+            break
+    # A value that rounds to zero has no sign to show.
+    return text.replace("-", "+") if float(text) == 0.0 else text
 
 
 def _untested(name: str, elsewhere: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -154,10 +174,10 @@ def _row(record: Mapping[str, Any]) -> Row:
         version=VERSIONS.get(str(record.get("version")), ""),
         other=_other(record),
         doubts=_doubts(registration) if outcome == "unverified" else (),
-        estimate=_number(record.get("estimate"), threshold) if "estimate" in record else "",
+        estimate=number_text(record.get("estimate"), threshold) if "estimate" in record else "",
         interval=_interval(record, threshold),
         promised=_promised(record, threshold),
-        n=f"{subjects}/{prompts}" if subjects is not None and prompts is not None else "",
+        n=_sample(record, subjects, prompts),
         published=str(published.get("verdict") or ""),
         published_note=_published_note(published),
     )
@@ -173,7 +193,7 @@ def _other(record: Mapping[str, Any]) -> str:
     if not isinstance(other, Mapping):
         return ""
     promised = _promised({**record, **other}, other.get("threshold"))
-    found = f"{_number(other.get('estimate'), None)} {_interval(other, None)}".strip()
+    found = f"{number_text(other.get('estimate'), None)} {_interval(other, None)}".strip()
     return (
         f"{VERSIONS.get(str(other.get('version')), 'otherwise')}: {other.get('answer')}, {promised} ({found})"
     )
@@ -197,7 +217,7 @@ def _tried(record: Mapping[str, Any]) -> str:
 def _interval(record: Mapping[str, Any], threshold: float | None) -> str:
     if "low" not in record or "high" not in record:
         return ""
-    return f"[{_number(record['low'], threshold)}, {_number(record['high'], threshold)}]"
+    return f"[{number_text(record['low'], threshold)}, {number_text(record['high'], threshold)}]"
 
 
 def _promised(record: Mapping[str, Any], threshold: float | None) -> str:
@@ -212,16 +232,8 @@ def _published_note(published: Mapping[str, Any]) -> str:
     return f"{value} ({model})" if value and model else str(value or "")
 
 
-def _number(value: float | None, threshold: float | None) -> str:
-    """Return three decimals, or more where three would hide on which side of the threshold a value lies."""
-    if value is None:
-        return "none"
-    for digits in range(3, 7):
-        text = f"{value:+.{digits}f}"
-        if threshold is None or all(float(text) != edge for edge in (threshold, -threshold)):
-            break
-        if value in (threshold, -threshold):
-            text = f"{value:+.3f}"
-            break
-    # A value that rounds to zero has no sign to show.
-    return text.replace("-", "+") if float(text) == 0.0 else text
+def _sample(record: Mapping[str, Any], subjects: Any, prompts: Any) -> str:
+    """Return what was resampled, and how many: subjects of so many prompts, or updates."""
+    if subjects is None or prompts is None:
+        return ""
+    return f"{subjects} updates" if record.get("unit") == "update" else f"{subjects}/{prompts}"

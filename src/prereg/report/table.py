@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prereg.console import to_text
-from prereg.report.rows import ANSWERS, MARKS, Block, Row, blocks, tally
+from prereg.report.cells import claim_lines, hanging, mark_cell, name_cell, published_cell
+from prereg.report.replication import replications
+from prereg.report.rows import ANSWERS, Block, Row, blocks, tally
+from prereg.report.side_by_side import SideBySide
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -30,9 +33,13 @@ SECONDARY_NOTE = "* secondary: outside the primary family."
 
 
 def render_verdicts(
-    records: Sequence[Mapping[str, Any]], *, hypotheses: Sequence[str], notes: Sequence[str] = ()
+    records: Sequence[Mapping[str, Any]],
+    *,
+    hypotheses: Sequence[str],
+    notes: Sequence[str] = (),
+    models: Sequence[str] = (),
 ) -> RenderableType:
-    """Return the verdict table, one block for each model.
+    """Return the verdict table; for several models one with a column each, and what they say together.
 
     Parameters
     ----------
@@ -43,6 +50,8 @@ def render_verdicts(
         All ids of the protocol, in order: what has no record is shown as not tested.
     notes
         Lines to set below the table: how the intervals were made, what is known of the registration.
+    models
+        Models that were asked; one without a record is shown as not tested.
 
     Returns
     -------
@@ -54,7 +63,10 @@ def render_verdicts(
     KeyError
         If a record lacks one of the three keys.
     """
-    return _Verdicts(blocks(records, hypotheses), tuple(notes))
+    names = list(dict.fromkeys((*hypotheses, *(str(record["hypothesis"]) for record in records))))
+    found = blocks(records, names, models)
+    several = SideBySide(found, replications(records, names, models)) if len(found) > 1 else None
+    return _Verdicts(found, tuple(notes), several)
 
 
 def to_svg(renderable: RenderableType, *, width: int = 110, title: str = "prereg") -> str:
@@ -87,17 +99,16 @@ class _Verdicts:
 
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
+    several: SideBySide | None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        width = options.max_width
-        for number, block in enumerate(self.blocks):
-            if number:
-                yield Text("")
-            yield from _block(block, console, options)
-        if width < CLAIM_COLUMN_FROM:
-            yield from _claims(self.blocks)
+        if self.several is not None:
+            yield self.several
+        else:
+            for block in self.blocks:
+                yield from _block(block, console, options)
+            if options.max_width < CLAIM_COLUMN_FROM:
+                yield from claim_lines(self.blocks)
         yield from self._footnotes()
 
     def _footnotes(self) -> Iterator[RenderableType]:
@@ -135,10 +146,10 @@ def _block(block: Block, console: Console, options: ConsoleOptions) -> Iterator[
     for row in block.rows:
         # An answer explains itself by its numbers; what is no answer needs its reason.
         if row.reason and row.outcome not in ANSWERS and row.answer not in ANSWERS:
-            yield _hanging(row.hypothesis, row.reason)
+            yield hanging(row.hypothesis, row.reason)
     for row in block.rows:
         for words in filter(None, (row.other, row.tried)):
-            yield _hanging(row.hypothesis, words)
+            yield hanging(row.hypothesis, words)
     doubted: dict[tuple[str, ...], list[str]] = {}
     for row in block.rows:
         if row.doubts:
@@ -166,19 +177,19 @@ def _table(block: Block, width: int) -> Table:
         table.add_column("n", no_wrap=True)
     table.add_column("published", no_wrap=not wide, max_width=34 if wide else None)
     for row in block.rows:
-        cells: list[Text] = [_name(row)]
+        cells: list[Text] = [name_cell(row)]
         if wide:
             cells.append(Text(row.claim))
         promised = row.promised if wide else row.promised.replace("within ", "within\n")
         cells += [
-            _mark(row, None if wide else "\n  "),
+            mark_cell(row, None if wide else "\n  "),
             Text(row.estimate),
             Text(row.interval),
             Text(promised),
         ]
         if with_n:
             cells.append(Text(row.n))
-        cells.append(_published(row, wide))
+        cells.append(published_cell(row, wide))
         table.add_row(*cells)
     return table
 
@@ -186,70 +197,11 @@ def _table(block: Block, width: int) -> Table:
 def _item(row: Row) -> Iterator[Text]:
     from rich.text import Text
 
-    head = _name(row)
-    yield head.append("  ").append_text(_mark(row, None))
+    head = name_cell(row)
+    yield head.append("  ").append_text(mark_cell(row, None))
     if row.estimate:
         yield Text(f"  found     {row.estimate} {row.interval}")
     if row.promised:
         yield Text(f"  promised  {row.promised}")
     if row.published:
-        yield Text("  published ").append_text(_published(row, wide=False))
-
-
-def _name(row: Row) -> Text:
-    from rich.text import Text
-
-    return Text(row.hypothesis + ("*" if row.family == "secondary" else ""), style="bold")
-
-
-def _mark(row: Row, beside: str | None) -> Text:
-    """Return the verdict's word; an answer that may not be claimed stands behind it, never in front."""
-    from rich.text import Text
-
-    symbol, words, style = MARKS.get(row.outcome, ("!", row.outcome, "magenta"))
-    text = Text(f"{symbol} {words}", style=style)
-    if row.answer:
-        text.append(f"{beside or ' '}({row.answer})", style="dim")
-    if row.version:
-        text.append(f"{beside or ' '}({row.version})", style="bold")
-    if row.tries > 1:
-        text.append(f"{beside or ' '}({row.tries} tries)", style="bold")
-    return text
-
-
-def _published(row: Row, wide: bool) -> Text:
-    from rich.text import Text
-
-    if not row.published:
-        return Text("")
-    text = Text(MARKS[row.published][1] if row.published in MARKS else row.published)
-    if wide and row.published_note:
-        text.append(f", {row.published_note}", style="dim")
-    return text
-
-
-def _claims(found: Sequence[Block]) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    claims: dict[str, str] = {}
-    for block in found:
-        for row in block.rows:
-            if row.claim:
-                claims.setdefault(row.hypothesis, row.claim)
-    if claims:
-        yield Text("")
-        indent = max(len(name) for name in claims) + 2
-        for name, claim in claims.items():
-            yield _hanging(name, claim, indent)
-
-
-def _hanging(name: str, text: str, indent: int | None = None) -> RenderableType:
-    """Return a name and a text beside it that wraps below itself."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=0)
-    grid.add_column(no_wrap=True, width=len(name) + 2 if indent is None else indent)
-    grid.add_column()
-    grid.add_row(Text(name), Text(text))
-    return grid
+        yield Text("  published ").append_text(published_cell(row, wide=False))

@@ -15,6 +15,7 @@ from prereg.report.figures import FIGURES, Drawn, Tables, draw_figures, read_tab
 from prereg.report.page.content import gather
 from prereg.report.page.rendering import render
 from prereg.report.page.shown import as_shown, shown_verdicts
+from prereg.report.replication_tables import replication_contents
 from prereg.report.tables import report_contents
 from prereg.tabular import json_bytes, put
 
@@ -115,7 +116,7 @@ def make_report(
             contents |= figure.files(folder)
     if not {"page", "badge"} & set(parts):
         return Made(name, folder, contents, None, None)
-    report = audit(study, options, models, tables=report_contents)
+    report = audit(study, options, models, tables=report_contents, replicated=replication_contents)
     badge = badge_of(report)
     if "page" in parts:
         figures = _as_shown(drawn, tables, report)
