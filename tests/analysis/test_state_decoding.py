@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from prereg.analysis import state_decoding
 from prereg.analysis.state_decoding import FITS, StateDecodingSettings, fit_names
+from prereg.analysis.state_space.candidates import Problem, within
 from prereg.analysis.state_space.discriminant import classify, principal, shrunken_covariance, whitened
 from prereg.errors import AnalysisError
 from prereg.workers import Workers
@@ -186,9 +187,9 @@ def test_components_within_the_candidates_have_their_own_means() -> None:
     rng = np.random.default_rng(7)
     x = rng.standard_normal((9, 3))
     strata = np.array([0, 0, 1, 1, 0, 1, 0, 1, 0])
-    problem = state_decoding.Problem("r", ("a",), np.array([0, 1, 2, 3, 6, 7]), 4, np.zeros(6, dtype=np.intp))
+    problem = Problem("r", ("a",), np.array([0, 1, 2, 3, 6, 7]), 4, np.zeros(6, dtype=np.intp))
     kernel = x @ x[:6].T
-    found = state_decoding._within(kernel, problem, strata)
+    found = within(kernel, problem, strata)
     own = x[problem.rows].copy()
     codes = strata[problem.rows]
     for code in (0, 1):

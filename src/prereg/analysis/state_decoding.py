@@ -22,8 +22,6 @@ Columns of the evidence, beside the identity columns: 1 where the answer was rea
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -35,8 +33,8 @@ from prereg.activations.view import Activations
 from prereg.analysis.checks import penalty_interior
 from prereg.analysis.dictionaries.settings import Kind
 from prereg.analysis.frame import Floats, Indices
+from prereg.analysis.state_space.candidates import Problem, candidates_table, problems_of, within
 from prereg.analysis.state_space.discriminant import classify, principal, whitened
-from prereg.analysis.state_space.jackknife import centred_square
 from prereg.analysis.state_space.model import (
     Stage,
     bases,
@@ -45,6 +43,7 @@ from prereg.analysis.state_space.model import (
     prepare,
     readouts,
     recursions,
+    weights_reach,
 )
 from prereg.analysis.state_space.settings import StateModelSettings
 from prereg.analysis.state_space.sources import Dictionaries, code_kernel
@@ -92,31 +91,6 @@ def fit_names(settings: StateDecodingSettings, *, twin: bool = False) -> frozens
     return frozenset(FITS)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Problem:
-    """One relation's classification problem.
-
-    Parameters
-    ----------
-    relation
-        Its name.
-    answers
-        The candidates, sorted; their positions are the labels.
-    rows
-        Canonical row numbers, training prompts first.
-    n_train
-        How many of them train.
-    labels
-        (n_rows,).
-    """
-
-    relation: str
-    answers: tuple[str, ...]
-    rows: Indices
-    n_train: int
-    labels: Indices
-
-
 def measure(
     activations: Activations, settings: StateDecodingSettings, workers: Workers, *, dictionaries: Dictionaries
 ) -> Evidence:
@@ -148,7 +122,7 @@ def measure(
     if not activations.answers:
         raise AnalysisError("state decoding needs the prompts' answers; these activations come without")
     stage = prepare(activations, settings, (settings.kind,), dictionaries, workers)
-    problems = _problems(stage, settings)
+    problems = problems_of(stage, settings.relations, settings.min_prompts, settings.min_answers)
     read = readouts(stage, settings.kind, settings, (1,), workers)
     (own,) = bases(stage, settings.kind, settings, read, settings.state, workers)
     ran = recursions(stage, settings, {settings.kind: (own, settings.state)}, workers, "recursion")[
@@ -181,10 +155,19 @@ def measure(
         for what, layer, choice in chosen_penalties(stage, read, own, ran)
         if layer in stage.gated
     ]
+    gains = [
+        (f"state at update {layer}", float(gain))
+        for layer, gain in enumerate(ran["weight_gains"], start=1)
+        if layer in stage.gated
+    ]
     return Evidence(
         stage.frame.table(stage.activations, list(stage.updates), columns, among=among),
-        {"candidates": _candidates_table(problems), "accuracy": _accuracy_table(stage, problems, columns)},
-        (penalty_interior(chosen, settings.edge_tolerance), *model_checks(stage, settings)),
+        {"candidates": candidates_table(problems), "accuracy": _accuracy_table(stage, problems, columns)},
+        (
+            penalty_interior(chosen, settings.edge_tolerance),
+            weights_reach(gains, settings.edge_tolerance),
+            *model_checks(stage, settings),
+        ),
     )
 
 
@@ -231,7 +214,7 @@ def decode(
         out = problem.rows[problem.n_train :] - n_train
         for fit in FITS:
             if fit == "pca_within":
-                found = whitened(principal(_within(codes, problem, strata), size), problem.n_train)
+                found = whitened(principal(within(codes, problem, strata), size), problem.n_train)
             else:
                 found = coordinates[fit][problem.rows]
             right = classify(
@@ -239,63 +222,6 @@ def decode(
             )
             results[fit][out] = right == problem.labels[problem.n_train :]
     return results
-
-
-def _within(kernel: Floats, problem: Problem, strata: Indices) -> Floats:
-    """Return the kernel of a problem's rows with its own training rows, centred by their stratum means."""
-    train, out = problem.rows[: problem.n_train], problem.rows[problem.n_train :]
-    cross = kernel[np.ix_(out, train)]
-    codes = strata[train]
-    square = kernel[np.ix_(train, train)]
-    sizes = np.bincount(codes, minlength=int(strata.max()) + 1)
-    share = (codes[:, None] == codes[None, :]) / sizes[codes][:, None]
-    # A held-out prompt whose stratum has no candidate in training keeps the mean of all of the stratum's prompts.
-    same = (strata[out][:, None] == codes[None, :]) / np.maximum(sizes[strata[out]], 1)[:, None]
-    centred = cross - same @ square
-    return np.concatenate([centred_square(square, np.arange(len(train)), codes), centred - centred @ share])
-
-
-def _problems(stage: Stage, settings: StateDecodingSettings) -> tuple[Problem, ...]:
-    relations = np.array(stage.activations.relations)[stage.frame.rows]
-    answers = np.array(stage.activations.answers)[stage.frame.rows]
-    training = np.arange(len(answers)) < stage.frame.n_train
-    problems, found = [], []
-    for relation in settings.relations:
-        here = relations == relation
-        counts = Counter(answers[here & training].tolist())
-        names = tuple(sorted(a for a, count in counts.items() if count >= settings.min_prompts))
-        asked = here & np.isin(answers, names)
-        held_out = int((asked & ~training).sum())
-        found.append(f"{relation}: {len(names)} candidates, {held_out} held-out prompts")
-        if len(names) >= settings.min_answers and held_out:
-            rows = np.flatnonzero(asked)
-            labels = np.searchsorted(np.array(names), answers[rows]).astype(np.intp)
-            problems.append(Problem(relation, names, rows, int((asked & training).sum()), labels))
-    if not problems:
-        raise AnalysisError(
-            f"no relation has {settings.min_answers} answers with {settings.min_prompts} fresh training prompts each, "
-            f"and a held-out prompt for them ({'; '.join(found)})",
-            remedy="name other relations, or lower `min_prompts` or `min_answers` in [analyses.state_decoding]",
-        )
-    return tuple(problems)
-
-
-def _candidates_table(problems: tuple[Problem, ...]) -> pa.Table:
-    rows = []
-    for problem in problems:
-        sides = problem.labels[: problem.n_train], problem.labels[problem.n_train :]
-        counts = [np.bincount(side, minlength=len(problem.answers)) for side in sides]
-        rows += [
-            {"relation": problem.relation, "answer": a, "training": int(t), "held_out": int(h)}
-            for a, t, h in zip(problem.answers, *counts, strict=True)
-        ]
-    schema = [
-        ("relation", pa.string()),
-        ("answer", pa.string()),
-        ("training", pa.int32()),
-        ("held_out", pa.int32()),
-    ]
-    return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 
 
 def _accuracy_table(

@@ -73,8 +73,8 @@ def test_without_the_means_leverage_the_penalty_collapses() -> None:
     y = centre(np.random.default_rng(6).standard_normal((N, 200)), strata, N)
     rows = LeftOut.of(strata, np.arange(N))
     careless = LeftOut(rows.rows, tuple(np.zeros_like(m) for m in rows.means))
-    honest, _ = choose_path(z @ z.T, y, PENALTIES, rows)
-    collapsed, _ = choose_path(z @ z.T, y, PENALTIES, careless)
+    honest = choose_path(z @ z.T, y, PENALTIES, rows).choice
+    collapsed = choose_path(z @ z.T, y, PENALTIES, careless).choice
     assert np.isinf(honest.penalty) or honest.penalty == PENALTIES[-1]
     assert collapsed.penalty == PENALTIES[0]
 
@@ -85,19 +85,25 @@ def test_a_useless_state_gets_no_weight_and_a_useful_one_does() -> None:
     state, _ = unit_state(S, STRATA)
     target = 0.1 * features(7, 60)
     weights = (0.0, 1.0, 100.0)
-    assert choose_path(Z @ Z.T, target, PENALTIES, rows, state, weights)[1] == 0.0
+    assert choose_path(Z @ Z.T, target, PENALTIES, rows, state, weights).weight == 0.0
     useful = target + S @ np.random.default_rng(8).standard_normal((K, 60))
-    choice, weight = choose_path(Z @ Z.T, useful, PENALTIES, rows, state, weights)
-    assert weight > 0.0
-    assert choice.cv_r2 > 0.8
+    found = choose_path(Z @ Z.T, useful, PENALTIES, rows, state, weights)
+    assert found.weight == 100.0
+    assert found.choice.cv_r2 > 0.8
+    # The largest weight tells what it gained over the one before; with room above it, none is told.
+    before = choose_path(Z @ Z.T, useful, PENALTIES, rows, state, weights[:2])
+    assert found.weight_gain == pytest.approx(found.choice.cv_r2 - before.choice.cv_r2)
+    assert before.weight_gain > found.weight_gain > 0.0
+    roomy = choose_path(Z @ Z.T, useful, PENALTIES, rows, state, (*weights, 1e9))
+    assert roomy.weight_gain < found.weight_gain
 
 
 @pytest.mark.parametrize(("kernel", "target"), [(np.zeros((N, N)), Y), (Z @ Z.T, np.zeros((N, D)))])
 def test_nothing_to_explain_or_to_explain_with_takes_the_infinite_penalty(kernel, target) -> None:
     """Codes without spread, or targets without any, choose the mean, and nothing is divided by zero."""
-    choice, weight = choose_path(kernel, target, PENALTIES, LeftOut.of(STRATA, SUBJECTS))
-    assert np.isinf(choice.penalty)
-    assert weight == 0.0
+    found = choose_path(kernel, target, PENALTIES, LeftOut.of(STRATA, SUBJECTS))
+    assert np.isinf(found.choice.penalty)
+    assert found.weight == 0.0
 
 
 @pytest.mark.parametrize("columns", [D, 50])
@@ -125,8 +131,8 @@ def test_a_finite_penalty_is_found_where_none_is_worth_having() -> None:
     """The best finite candidate is taken at a loss, and an end of the grid is no reproach: nothing lies beyond."""
     rows = LeftOut.of(STRATA, SUBJECTS)
     target = features(10, 200)
-    assert np.isinf(choose_path(Z @ Z.T, target, PENALTIES, rows)[0].penalty)
-    choice, _ = choose_path(Z @ Z.T, target, PENALTIES, rows, finite=True)
+    assert np.isinf(choose_path(Z @ Z.T, target, PENALTIES, rows).choice.penalty)
+    choice = choose_path(Z @ Z.T, target, PENALTIES, rows, finite=True).choice
     assert choice.penalty == PENALTIES[-1]
     assert choice.at_upper_edge
     assert choice.edge_gain == 0.0
@@ -134,3 +140,27 @@ def test_a_finite_penalty_is_found_where_none_is_worth_having() -> None:
     useful = target + Z @ np.random.default_rng(11).standard_normal((Q, 200))
     same = [choose_path(Z @ Z.T, useful, PENALTIES, rows, finite=finite) for finite in (False, True)]
     assert same[0] == same[1]
+
+
+def test_at_the_upper_end_a_state_is_not_charged_with_what_it_explains_itself() -> None:
+    """Codes that are worth nothing beside a state take the largest penalty; the last step to it gained little."""
+    rows = LeftOut.of(STRATA, SUBJECTS)
+    state, _ = unit_state(S, STRATA)
+    target = S @ np.random.default_rng(12).standard_normal((K, 60)) + 0.1 * features(13, 60)
+    found = choose_path(Z @ Z.T, target, PENALTIES, rows, state, (0.0, 1000.0))
+    errors = [
+        np.sum(
+            rows.errors(
+                beside(
+                    remainder(Z @ Z.T, p * np.trace(Z @ Z.T) / N), state, 1000.0 / (p * np.trace(Z @ Z.T) / N)
+                ),
+                target,
+            )
+            ** 2
+        )
+        for p in PENALTIES[-2:]
+    ]
+    void = np.sum(rows.errors(np.eye(N), target) ** 2)
+    assert found.choice.at_upper_edge
+    assert found.choice.edge_gain == pytest.approx((errors[0] - errors[1]) / void)
+    assert found.choice.edge_gain < 0.05 < 0.9 < found.choice.cv_r2

@@ -44,14 +44,23 @@ def test_the_table_holds_the_fits_that_a_contrast_may_name(evidence) -> None:
 
 
 def test_all_checks_pass_and_say_what_they_saw(evidence) -> None:
-    """Penalties, subjects, strata, and codes of unseen prompts."""
+    """Penalties, weights, subjects, strata, and codes of unseen prompts."""
     assert {c.name for c in evidence.checks} == {
         "penalty_interior",
+        "state_weights_reach",
         "subjects_apart",
         "baseline_support",
         "codes_unseen",
     }
     assert all(check.passed for check in evidence.checks), evidence.checks
+
+
+def test_a_grid_of_weights_that_ends_too_early_fails_its_check() -> None:
+    """Where the largest weight still gains, the state is held back by the grid."""
+    short = measure(SETTINGS.model_copy(update={"state_weights": (0.0, 1e-4, 1e-3)}), twin=True)
+    (check,) = [c for c in short.checks if c.name == "state_weights_reach"]
+    assert not check.passed
+    assert "still gaining more than 0.01: topk ssm at update 2" in check.detail
 
 
 def test_a_path_gains_and_its_shuffled_null_does_not(evidence) -> None:

@@ -34,9 +34,9 @@ def interval(evidence, fit: str, readout: str, seed: int) -> tuple[float, float,
 def test_without_a_path_the_gains_intervals_cover_zero(common: float) -> None:
     """Over many worlds they lie above it no more often than a nominal 95% allows, and gains average to nothing.
 
-    The cost of a state that is not worth having is small but real, so an interval below zero is no miss, and only those
-    above it are counted. Correlated codes let a state stand in for what a low-rank D must leave out, so the rank-matched gain is asked about
-    only where they are independent. That is why the full-D gain is always reported.
+    The cost of a state that is not worth having is small but real, so an interval below zero is no miss, and only
+    those above it are counted. Correlated codes let a state stand in for what a low-rank D must leave out, so the
+    rank-matched gain is asked about only where they are independent. That is why the full-D gain is always reported.
     """
     pairs = [("ssm_full", "readout_full"), *([("ssm", "readout_rank")] if common == 0.0 else [])]
     gains: dict[str, list[float]] = {fit: [] for fit, _ in pairs}

@@ -14,7 +14,7 @@ leverage 1 / n_stratum of the removed means would be missed, and the penalty wou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,17 @@ import scipy.linalg
 from prereg.analysis.frame import Floats, Indices, centre
 from prereg.analysis.ridge import Choice, choose
 
-__all__ = ["Decomposition", "LeftOut", "beside", "choose_path", "compressed", "remainder", "unit_state"]
+__all__ = [
+    "Chosen",
+    "Decomposition",
+    "LeftOut",
+    "baseline_error",
+    "beside",
+    "choose_path",
+    "compressed",
+    "remainder",
+    "unit_state",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +120,26 @@ class LeftOut:
         return errors
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A penalty, and the state's weight chosen with it.
+
+    Parameters
+    ----------
+    choice
+        The penalty, relative to the kernel's mean diagonal. With a state beside the codes, what the largest finite
+        candidate gained is told over the one before it, not over the infinite one, which has no state either.
+    weight
+        0 where the penalty is infinite, or the kernel is zero.
+    weight_gain
+        Where the largest weight was chosen, what it gained over the one before, in cross-validated R2; else 0.
+    """
+
+    choice: Choice
+    weight: float
+    weight_gain: float
+
+
 def choose_path(
     kernel: Floats,
     targets: Floats,
@@ -119,7 +149,7 @@ def choose_path(
     weights: Sequence[float] = (0.0,),
     *,
     finite: bool = False,
-) -> tuple[Choice, float]:
+) -> Chosen:
     """Choose the penalty, and the state's weight with it, of least leave-out error.
 
     Parameters
@@ -134,17 +164,12 @@ def choose_path(
         (n, n_state) and the candidate weights of its kernel; of equal errors the smallest weight.
     finite
         Leave the infinite penalty out: the best finite one is wanted, however little it explains.
-
-    Returns
-    -------
-    Choice, float
-        The penalty, relative, and the weight: 0 where the penalty is infinite or the kernel is zero.
     """
-    void = _baseline_error(targets, left_out)
+    void = baseline_error(targets, left_out)
     decomposed = Decomposition.of(kernel)
     if decomposed.unit <= 0.0 or void <= 0.0:
         # Codes without spread, or nothing to explain: every penalty is as good as the infinite one.
-        return choose(np.full(len(penalties) + 1, void), penalties), 0.0
+        return Chosen(choose(np.full(len(penalties) + 1, void), penalties), 0.0, 0.0)
     errors = np.empty((len(weights), len(penalties) + 1))
     errors[:, -1] = void
     for i, penalty in enumerate(penalties):
@@ -154,9 +179,17 @@ def choose_path(
             both = left if state is None else beside(left, state, weight / strength)
             errors[j, i] = float(np.sum(left_out.errors(both, targets) ** 2))
     take = _best_finite if finite else choose
-    found = [(take(each, penalties), weight) for each, weight in zip(errors, weights, strict=True)]
-    choice, weight = max(found, key=lambda candidate: candidate[0].cv_r2)
-    return choice, 0.0 if np.isinf(choice.penalty) else weight
+    found = [take(each, penalties) for each in errors]
+    best = max(range(len(found)), key=lambda i: found[i].cv_r2)
+    if np.isinf(found[best].penalty):
+        return Chosen(found[best], 0.0, 0.0)
+    choice = found[best]
+    if choice.at_upper_edge and weights[best] > 0.0:
+        # Beyond the grid the codes go but the state stays: the step to be judged is the one from the penalty before.
+        choice = replace(choice, edge_gain=float((errors[best, -3] - errors[best, -2]) / void))
+    last = best == len(weights) - 1 > 0
+    gain = found[best].cv_r2 - found[best - 1].cv_r2 if last else 0.0
+    return Chosen(choice, weights[best], gain)
 
 
 def _best_finite(errors: Floats, penalties: Sequence[float]) -> Choice:
@@ -169,7 +202,8 @@ def _best_finite(errors: Floats, penalties: Sequence[float]) -> Choice:
     return Choice(penalties[best], best == 0, best == len(penalties) - 1, 0.0, r2)
 
 
-def _baseline_error(targets: Floats, left_out: LeftOut) -> float:
+def baseline_error(targets: Floats, left_out: LeftOut) -> float:
+    """Return the summed squared leave-out error of the stratum means alone."""
     return float(np.sum(left_out.errors(np.eye(len(targets)), targets) ** 2))
 
 

@@ -80,7 +80,8 @@ def identify(
     """
     n_train = len(past)
     kernel = past + ahead
-    choice, _ = choose_path(kernel, _root(future), penalties, LeftOut.of(strata, subjects), finite=True)
+    left_out = LeftOut.of(strata, subjects)
+    choice = choose_path(kernel, _root(future), penalties, left_out, finite=True).choice
     functionals, spectrum = np.zeros((n_train, size)), np.zeros(size)
     if math.isfinite(choice.penalty) and float(np.trace(past)) > 0.0:
         strength = choice.penalty * float(np.trace(kernel)) / n_train

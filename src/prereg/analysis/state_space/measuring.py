@@ -40,7 +40,7 @@ from prereg.analysis.frame import Floats
 from prereg.analysis.ridge import CHOICE_COLUMNS, Choice
 from prereg.analysis.state_space.fitting import KindFits, fit_kind
 from prereg.analysis.state_space.memory import state_path
-from prereg.analysis.state_space.model import Stage, chosen_penalties, model_checks, prepare
+from prereg.analysis.state_space.model import Stage, chosen_penalties, model_checks, prepare, weights_reach
 from prereg.analysis.state_space.path import MEMORY, PATH
 from prereg.analysis.state_space.settings import StateSpaceSettings
 from prereg.analysis.state_space.sources import Dictionaries
@@ -120,7 +120,23 @@ def _checks(stage: Stage, settings: StateSpaceSettings, fits: Mapping[Kind, Kind
         for what, layer, choice in chosen_penalties(stage, fit.read, fit.own, fit.main)
         if layer in stage.gated
     ]
-    return penalty_interior(chosen, settings.edge_tolerance), *model_checks(stage, settings)
+    gains = [
+        (f"{kind} {fit} at update {layer}", float(fits[kind].outputs[layer][f"weight_gain.{fit}"][0]))
+        for kind in fits
+        for fit in ("ssm", "ssm_full")
+        for layer in stage.gated
+    ]
+    gains += [
+        (f"{kind} state at update {layer}", float(gain))
+        for kind, fit in fits.items()
+        for layer, gain in enumerate(fit.main["weight_gains"], start=1)
+        if layer in stage.gated
+    ]
+    return (
+        penalty_interior(chosen, settings.edge_tolerance),
+        weights_reach(gains, settings.edge_tolerance),
+        *model_checks(stage, settings),
+    )
 
 
 def _columns(stage: Stage, fits: Mapping[Kind, KindFits]) -> dict[str, Floats]:

@@ -6,7 +6,7 @@ is one task from the first update to the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,17 @@ from prereg.analysis.state_space.sources import Codes, Dictionaries, Target, fre
 from prereg.evidence import Check
 from prereg.workers import Arrays, Task, Workers
 
-__all__ = ["Bases", "Stage", "bases", "chosen_penalties", "model_checks", "prepare", "readouts", "recursions"]
+__all__ = [
+    "Bases",
+    "Stage",
+    "bases",
+    "chosen_penalties",
+    "model_checks",
+    "prepare",
+    "readouts",
+    "recursions",
+    "weights_reach",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,6 +250,26 @@ def chosen_penalties(
     for i in range(stage.last):
         yield "basis", i + 1, Choice.from_row(own.found[i]["choice"])
         yield "state", i + 1, Choice.from_row(ran["choices"][i])
+
+
+def weights_reach(gains: Iterable[tuple[str, float]], tolerance: float) -> Check:
+    """Check that the grid of state weights did not end too early.
+
+    Parameters
+    ----------
+    gains
+        Pairs of a fit's name and its `Chosen.weight_gain`.
+    tolerance
+        In units of cross-validated R2.
+    """
+    pairs = list(gains)
+    early = [f"{name} gained {gain:.2g}" for name, gain in pairs if not gain <= tolerance]
+    detail = (
+        f"{len(pairs)} weights, {len(early)} of them the largest and still gaining more than {tolerance:g}"
+    )
+    if early:
+        detail += f": {'; '.join(early[:5])}"
+    return Check(name="state_weights_reach", passed=bool(pairs) and not early, detail=detail)
 
 
 def model_checks(stage: Stage, settings: StateModelSettings) -> tuple[Check, ...]:

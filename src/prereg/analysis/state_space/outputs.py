@@ -21,7 +21,7 @@ import numpy as np
 from prereg.analysis.frame import Floats, Indices
 from prereg.analysis.ridge import Choice
 from prereg.analysis.settings import Penalties, Weights
-from prereg.analysis.state_space.banded import LeftOut, beside, remainder, unit_state
+from prereg.analysis.state_space.banded import LeftOut, baseline_error, beside, remainder, unit_state
 from prereg.analysis.state_space.readout import errors_of, finite_strength, leading
 from prereg.analysis.state_space.sources import Target
 from prereg.analysis.threads import one_thread
@@ -94,7 +94,8 @@ def fit_outputs(
     Returns
     -------
     Arrays
-        ``sse.<name>`` (n_held_out,); ``weight.<name>`` (1,); ``outputs.<name>`` (n_state, d_model), C_l transposed.
+        ``sse.<name>`` (n_held_out,); ``weight.<name>`` and ``weight_gain.<name>`` (1,), see `Chosen`;
+        ``outputs.<name>`` (n_state, d_model), C_l transposed.
     """
     n_train = kernel.shape[1]
     strength = finite_strength(Choice.from_row(readout), penalties, kernel)
@@ -103,13 +104,16 @@ def fit_outputs(
     results: dict[str, np.ndarray] = {}
     for ask in asks:
         state = ask.states[:n_train]
-        weight, joint = _best(base, state, target.training, ask.rank, strength, weights, strata, left_out)
+        weight, joint, gain = _best(
+            base, state, target.training, ask.rank, strength, weights, strata, left_out
+        )
         if weight == 0.0:
             results[f"sse.{ask.name}"] = readout_errors["full" if ask.rank is None else str(ask.rank)]
         else:
             predicted = kernel[n_train:] @ joint.dual + ask.states[n_train:] @ joint.outputs
             results[f"sse.{ask.name}"] = errors_of(target, predicted)
         results[f"weight.{ask.name}"] = np.array([weight])
+        results[f"weight_gain.{ask.name}"] = np.array([gain])
         results[f"outputs.{ask.name}"] = joint.outputs @ target.isometry.T
     return results
 
@@ -123,13 +127,14 @@ def _best(
     weights: Iterable[float],
     strata: Indices,
     left_out: LeftOut,
-) -> tuple[float, Joint]:
-    found = [
-        (weight, fit_joint(base, state, targets, rank, strength, weight, strata, left_out))
-        for weight in weights
-        if weight == 0.0 or state.any()
-    ]
-    return min(found, key=lambda candidate: candidate[1].error)
+) -> tuple[float, Joint, float]:
+    tried = [weight for weight in weights if weight == 0.0 or state.any()]
+    found = [fit_joint(base, state, targets, rank, strength, weight, strata, left_out) for weight in tried]
+    best = min(range(len(found)), key=lambda i: found[i].error)
+    gain = 0.0
+    if best == len(tried) - 1 > 0:
+        gain = (found[best - 1].error - found[best].error) / baseline_error(targets, left_out)
+    return tried[best], found[best], gain
 
 
 def fit_joint(

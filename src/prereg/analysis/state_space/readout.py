@@ -59,7 +59,7 @@ def read_out(
     n_train = kernel.shape[1]
     square, cross = kernel[:n_train], kernel[n_train:]
     left_out = LeftOut.of(strata, subjects)
-    choice, _ = choose_path(square, target.training, penalties, left_out)
+    choice = choose_path(square, target.training, penalties, left_out).choice
     strength = choice.penalty * float(np.trace(square)) / n_train
     y = target.training
     results: dict[str, np.ndarray] = {"choice": choice.as_row()}

@@ -80,32 +80,31 @@ def recurse(
     Arrays
         ``states`` (last + 1, n, n_state), training prompts cross-fitted, s[0] = 0; ``transitions`` (last, n_state,
         n_state); ``drives`` (last, n_state, n_state), training covariance of B_l z[l]; ``duals`` (last, n_train,
-        n_state); ``choices`` (last, ...) as `Choice.as_row`; ``weights`` (last,).
+        n_state); ``choices`` (last, ...) as `Choice.as_row`; ``weights`` and ``weight_gains`` (last,), see
+        `Chosen`.
     """
     n_train = kernels[0].shape[1]
     size = functionals[0].shape[1]
     states = np.zeros((len(kernels) + 1, len(kernels[0]), size))
     left_out = LeftOut.of(strata, subjects)
-    steps, choices, chosen = [], [], []
+    steps, chosen = [], []
     for i, (kernel, nuisance, wanted) in enumerate(zip(kernels, ahead, functionals, strict=True)):
         square = kernel[:n_train]
         state, _ = unit_state(states[i, :n_train], strata)
-        choice, weight = choose_path(
-            square + nuisance, wanted, penalties, left_out, state, weights, finite=True
-        )
-        found = step(square, nuisance, states[i, :n_train], wanted, strata, folds, choice, weight)
+        best = choose_path(square + nuisance, wanted, penalties, left_out, state, weights, finite=True)
+        found = step(square, nuisance, states[i, :n_train], wanted, strata, folds, best.choice, best.weight)
         states[i + 1, :n_train] = found.state
         states[i + 1, n_train:] = states[i, n_train:] @ found.transition + kernel[n_train:] @ found.dual
         steps.append(found)
-        choices.append(choice.as_row())
-        chosen.append(weight)
+        chosen.append(best)
     return {
         "states": states,
         "transitions": np.stack([s.transition for s in steps]),
         "drives": np.stack([drive(k[:n_train], s.dual) for k, s in zip(kernels, steps, strict=True)]),
         "duals": np.stack([s.dual for s in steps]),
-        "choices": np.stack(choices),
-        "weights": np.array(chosen),
+        "choices": np.stack([best.choice.as_row() for best in chosen]),
+        "weights": np.array([best.weight for best in chosen]),
+        "weight_gains": np.array([best.weight_gain for best in chosen]),
     }
 
 
