@@ -159,7 +159,7 @@ PROCESSES: tuple[Process, ...] = (
         "lognormal", "mean, lognormal", math.exp(0.5), _mean_of(lambda rng, n: np.exp(rng.standard_normal(n)))
     ),
     Process("contaminated", "mean, 5% contaminated", 0.15, _mean_of(_contaminated)),
-    # With seven to ten values other than 0 one ideal interval takes from 0.2 s to a minute.
+    # With seven to ten values other than 0 one ideal interval takes up to some seconds.
     Process("zero_inflated", "mean, 80% zeros", 0.2, _mean_of(_zero_inflated), ideal=False),
     Process("r2_gap_t3", "R2 gap, t3 errors", 0.04, lambda rng, n: {"iid": _gap_of_r2(rng, n, 3.0, 1)}),
     Process(

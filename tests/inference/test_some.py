@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from dataclasses import replace
 from statistics import NormalDist
@@ -21,6 +22,7 @@ from prereg.inference import (
     decide_some,
     holm,
     intervals,
+    some,
 )
 from prereg.inference.contrasts import prepare
 from prereg.inference.formulas import expanded_tail
@@ -282,3 +284,9 @@ def test_a_decision_is_frozen() -> None:
     assert replace(found) == found
     with pytest.raises(AttributeError):
         found.outcome = Outcome.SUPPORTED  # type: ignore[misc]
+
+
+def test_the_example_in_the_docstring_runs() -> None:
+    """Three heads, of which one exceeds."""
+    failed, tried = doctest.testmod(some)
+    assert (failed, tried >= 5) == (0, True)

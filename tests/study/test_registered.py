@@ -407,7 +407,8 @@ def test_an_attempt_says_under_what_it_was_made(tmp_path: Path) -> None:
 
 KEYS = {
     "study", "hypothesis", "model", "outcome", "answer", "reason", "registration", "attempts", "version", "other",
-    "claim", "estimand", "family", "direction", "threshold", "units", "level", "n_subjects", "n_prompts",
+    "claim", "estimand", "family", "direction", "threshold", "units", "quantifier", "unit", "level", "n_subjects",
+    "n_prompts", "cautions",
     "estimate", "low", "high", "binds", "contrasts", "controls", "permutations", "published", "protocol_digest",
     "evidence",
 }  # fmt: skip

@@ -42,6 +42,8 @@ class Contrast:
     raw_numerator
         Shape (n_units, n_groups): the weighted numerators before centring, which keep the lattice that
         counts lie on.
+    totals
+        Shape (n_groups,): the denominators' correctly rounded totals.
     scale
         `sum_r |w_r| sum_i |N_ir| / sum_i D_ir`: the size of what was added up, against which rounding
         is judged.
@@ -53,6 +55,7 @@ class Contrast:
     numerator: FloatArray
     denominator: FloatArray
     raw_numerator: FloatArray
+    totals: FloatArray
     scale: float
     n_rows: int
 
@@ -71,7 +74,7 @@ class Contrast:
 
         The infinitesimal jackknife (Efron 1982, doi:10.1137/1.9781611970319, chapter 6); its total is 0.
         """
-        psi: FloatArray = (self.numerator / column_sums(self.denominator)).sum(axis=1)
+        psi: FloatArray = (self.numerator / self.totals).sum(axis=1)
         return psi
 
     def standard_error(self) -> float:
@@ -85,9 +88,8 @@ class Contrast:
 
     def leave_one_out(self) -> FloatArray | None:
         """Return theta without each unit, shape (n_units,), or None where a denominator would be 0."""
-        totals = column_sums(self.denominator)
-        rest = totals - self.denominator
-        if bool((rest <= 1e-15 * totals).any()):
+        rest = self.totals - self.denominator
+        if bool((rest <= 1e-15 * self.totals).any()):
             return None
         # The centred numerators add up to 0, so what is left without unit i is minus its own.
         without: FloatArray = self.estimate - (self.numerator / rest).sum(axis=1)
@@ -104,7 +106,7 @@ def prepare(table: RatioTable, weights: npt.ArrayLike) -> tuple[Contrast, ...]:
     """
     matrix = contrast_weights(weights, table.n_ratios)
     totals = column_sums(table.denominator)
-    ratios = table.ratios()
+    ratios = column_sums(table.numerator) / totals
     centred = table.numerator - ratios * table.denominator
     sizes = np.abs(table.numerator).sum(axis=0) / totals
     group = _denominator_groups(table.denominator)
@@ -139,6 +141,8 @@ def _contrast(
         numerator=np.ldexp(numerator, shift),
         denominator=np.ldexp(table.denominator[:, leaders], shift),
         raw_numerator=np.ldexp(raw, shift),
+        # Of scaled numbers: scaling by a power of two rounds nothing.
+        totals=np.ldexp(totals[leaders], shift),
         scale=math.fsum(float(abs(row[r]) * sizes[r]) for r in used),
         n_rows=table.n_rows,
     )

@@ -33,8 +33,8 @@ _LOG_NOTHING = -36.0
 _BLOCK = 16
 # Phases computed together. More would leave the cache, and send a small product to several threads.
 _MOST_PHASES = 4096
-# Numbers of the kernel in memory together when the missing mass is estimated: 32 MB.
-_MOST_KERNEL = 2**21
+# Numbers of the kernel in memory together when the missing mass is estimated: 16 MB.
+_MOST_KERNEL = 2**20
 # Phases are advanced by multiplication and recomputed after so many blocks: rounding can't build up.
 _REFRESH = 8
 # A staircase of few steps has a |phi|**n that never dies away; more nodes would chase single steps.

@@ -14,7 +14,7 @@ import numpy as np
 from prereg.errors import InferenceError
 from prereg.inference.contrasts import Contrast, prepare
 from prereg.inference.fixed_point import ProductLimbs, stack_limbs
-from prereg.inference.plan import ResamplingPlan, count_blocks
+from prereg.inference.plan import ResamplingPlan, merged_count_blocks
 from prereg.inference.units import FloatArray
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ __all__ = ["Replicates", "aligned_replicates", "replicate", "replicate_contrasts
 # beyond, the number of products outgrows the units and the influences are formed directly.
 _PRODUCT_GROUPS = 6
 
-# Blocks of sums that are evaluated together; sums are small, and a call costs more than its arithmetic.
-_BATCH_BLOCKS = 16
+# Sums that are evaluated together; sums are small, and a call costs more than its arithmetic.
+_BATCH_ROWS = 1024
 
 # Counts that wait for a batch: 2 MB of them, several times that while influences are formed.
 _KEPT_COUNTS = 2**18
@@ -144,11 +144,12 @@ def _batches(
     """Yield the sums of many blocks at once, with their counts where an engine needs them."""
     sums: list[FloatArray] = []
     kept: list[FloatArray] = []
-    for counts in count_blocks(plan):
+    for counts in merged_count_blocks(plan):
         sums.append(stacked.sums(counts))
         if keep:
             kept.append(counts)
-        if len(sums) == _BATCH_BLOCKS or sum(block.size for block in kept) >= _KEPT_COUNTS:
+        rows = sum(block.shape[0] for block in sums)
+        if rows >= _BATCH_ROWS or sum(block.size for block in kept) >= _KEPT_COUNTS:
             yield np.vstack(sums), np.vstack(kept) if keep else None
             sums, kept = [], []
     if sums:
