@@ -16,7 +16,7 @@ export OMP_NUM_THREADS ?= 1
 # Tests start many processes; without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: gates audit report test tests browser lint types imports check clean
+.PHONY: gates audit report test tests browser docs package lint types imports check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -56,6 +56,19 @@ browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet 'playwright==1.65.2'
 	npm install --silent --no-save --prefix $(VENV)/axe axe-core@4.14.1
 	PREREG_AXE=$(VENV)/axe/node_modules/axe-core/axe.min.js $(BIN)/pytest tests/browser
+
+# The site, into build/site: guide, what the statistics mean, reference from docstrings. Fails on a broken link.
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# sdist and wheel, into dist/, and the wheel in a clean environment of each Python from 3.11 to 3.13 that is here, without
+# extras. Wants the package index: some minutes, 250 MB an environment, gone afterwards.
+package: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tests/packaging/clean_install.py dist/*.whl
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

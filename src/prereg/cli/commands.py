@@ -10,10 +10,14 @@ from prereg.cli.audit import audit
 from prereg.cli.cache import cache_app
 from prereg.cli.calibrate import calibrate, power
 from prereg.cli.diff import diff
+from prereg.cli.doctor import doctor
 from prereg.cli.models import models
+from prereg.cli.new import new
 from prereg.cli.registering import amend, freeze
 from prereg.cli.report import report
+from prereg.cli.schema import schema
 from prereg.cli.stages import capture, measure
+from prereg.cli.summary import summary
 from prereg.cli.told import told, whole_or_error
 from prereg.cli.verdicts import verdicts
 
@@ -55,6 +59,8 @@ def _root() -> None:
 
     \b
     Start with:
+      prereg doctor
+      prereg new my-study
       prereg models
       prereg verdicts --measure --model pythia-tiny
 
@@ -64,17 +70,21 @@ def _root() -> None:
     """  # noqa: D301 (backslash-b keeps lines as they are)
 
 
+app.command(short_help="Write a study to start from.")(new)
 app.command(short_help="List models, or fetch one ahead of time.")(models)
 app.command(short_help="Run the model over the prompts; keep its stream.")(capture)
 app.command(short_help="Fit kernels and nulls; keep the evidence.")(measure)
 app.command(short_help="Compare evidence with thresholds; write the report.")(verdicts)
 app.command(short_help="Draw figures, write a page and a badge.")(report)
+app.command(short_help="Verdicts in Markdown, for a job's page.")(summary)
+app.command(short_help="Print the JSON Schema of verdicts.json.")(schema)
 app.command(short_help="Simulate each gate: its size and its power.")(calibrate)
 app.command(short_help="How many units a wanted power needs.")(power)
 app.command(short_help="Register a study, once, before the data.")(freeze)
 app.command(short_help="Add a change to a registration, with its reason.")(amend)
 app.command(short_help="Check everything that the verdicts rest on.")(audit)
 app.command(short_help="Say what changed in a promise between two commits.")(diff)
+app.command(short_help="Say what is here, what is missing, what to do next.")(doctor)
 app.add_typer(cache_app, name="cache", short_help="Show, check and clear the cache.")
 
 
