@@ -64,6 +64,17 @@ def test_freeze_from_within_the_study_names_it(here: Path, run: Run, monkeypatch
     assert "'Register sample: registration.json'" in found["commit"]
 
 
+def test_a_sentence_left_to_its_author_is_not_registered(here: Path, run: Run) -> None:
+    """A template's placeholder is no promise; its key is named and nothing is written."""
+    folder = written(here)
+    edit(folder / "protocol.toml", 'rationale = "A tenth is', 'rationale = "TO DECIDE: a tenth is')
+    commit(here, "Leave it for later")
+    found = run("freeze")
+    assert found.exit_code == 2
+    assert "hypotheses.H1.rationale" in " ".join(found.stderr.split())
+    assert not (folder / "registration.json").exists()
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_second_freeze_exits_with_two(here: Path, run: Run, as_json: bool) -> None:
     """And leaves the file as it was; the error says what to do instead."""

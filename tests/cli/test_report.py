@@ -97,12 +97,12 @@ def test_a_missing_library_is_an_error_with_the_command_that_helps(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = run("gates/sample", "--json")
     assert done.exit_code == 2
-    assert json.loads(done.stdout)["error"]["remedy"] == "pip install 'prereg[report]'"
+    assert json.loads(done.stdout)["error"]["remedy"] == "pip install 'prereg-gates[report]'"
     assert not (project / "reports" / "sample" / "report.html").exists()
 
 
 @pytest.mark.parametrize(
-    "part", ["Exit codes", "Examples:", "--only", "--out", "report.html", "prereg[report]"]
+    "part", ["Exit codes", "Examples:", "--only", "--out", "report.html", "prereg-gates[report]"]
 )
 def test_help_teaches(part: str) -> None:
     """What is written, what it rests on, and the exit codes are explained."""

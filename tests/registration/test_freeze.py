@@ -291,7 +291,7 @@ def test_a_missing_library_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     versions = components.library_versions()
     del versions["torch"]
     monkeypatch.setattr("prereg.registration.freeze.library_versions", lambda: versions)
-    assert "prereg[capture]" in str(refused(tmp_path, "torch is not installed").remedy)
+    assert "prereg-gates[capture]" in str(refused(tmp_path, "torch is not installed").remedy)
 
 
 # -- what was known -------------------------------------------------------------------------------------------

@@ -360,7 +360,7 @@ def test_without_the_libraries_it_is_unknown(
     """What reads receipts is an extra; the remedy installs it."""
     monkeypatch.setitem(sys.modules, module, None)
     found = put(file, suffix, b"0")
-    assert (found.state, found.remedy) == ("unknown", "pip install 'prereg[receipts]'")
+    assert (found.state, found.remedy) == ("unknown", "pip install 'prereg-gates[receipts]'")
 
 
 def test_a_receipt_of_a_file_that_is_gone(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_cannot_be_checked_is_not_attached(
     monkeypatch.setitem(sys.modules, "opentimestamps.core.timestamp", None)
     with pytest.raises(RegistrationError, match="can't be checked") as caught:
         attach(study, receipt)
-    assert caught.value.remedy == "pip install 'prereg[receipts]'"
+    assert caught.value.remedy == "pip install 'prereg-gates[receipts]'"
 
 
 def test_there_must_be_a_registration(tmp_path: Path, receipt: Path) -> None:

@@ -111,4 +111,4 @@ def test_without_anybadge_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "anybadge", None)
     with pytest.raises(ReportError) as found:
         Badge("a", "b", BLUE).svg()
-    assert found.value.remedy == "pip install 'prereg[report]'"
+    assert found.value.remedy == "pip install 'prereg-gates[report]'"

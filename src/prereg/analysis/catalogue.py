@@ -37,7 +37,9 @@ ANALYSES = {
     "updates": AnalysisSpec("prereg.analysis.updates", "UpdateSettings"),
     "kernels": AnalysisSpec("prereg.analysis.kernels", "KernelSettings", lean_twin=True),
     "band_kernels": AnalysisSpec("prereg.analysis.band_kernels", "BandKernelSettings"),
-    "dictionaries": AnalysisSpec("prereg.analysis.dictionaries", "DictionarySettings", uses_dictionaries=True),
+    "dictionaries": AnalysisSpec(
+        "prereg.analysis.dictionaries", "DictionarySettings", uses_dictionaries=True
+    ),
     "state_space": AnalysisSpec(
         "prereg.analysis.state_space", "StateSpaceSettings", lean_twin=True, uses_dictionaries=True
     ),
@@ -52,7 +54,10 @@ ANALYSES = {
         every_update=False,
     ),
     "identifiability": AnalysisSpec(
-        "prereg.analysis.identifiability", "IdentifiabilitySettings", uses_dictionaries=True, every_update=False
+        "prereg.analysis.identifiability",
+        "IdentifiabilitySettings",
+        uses_dictionaries=True,
+        every_update=False,
     ),
 }
 """Analyses by the name they have in a protocol."""

@@ -87,8 +87,8 @@ def freeze(
     every store, table, verdict and report from then on. Commit it before you measure: the first commit that
     carries it is what `prereg audit` goes by. It is written once; later changes are amendments.
 
-    Refused: a dirty tree or no git, a hypothesis without a gate, a claim of equivalence whose minimum detectable
-    effect exceeds its margin, --known none where results are on record, and a gate that by its calibration
+    Refused: a dirty tree or no git, a sentence that still says TO DECIDE, a hypothesis without a gate, a claim of
+    equivalence whose minimum detectable effect exceeds its margin, --known none where results are on record, and a gate that by its calibration
     (`prereg calibrate`, recorded where there is one) supports false claims more often than its alpha, unless --despite
     says why.
 
@@ -107,9 +107,11 @@ def freeze(
         if attach is not None:
             _attach(folder, attach, json)
             return
+        from prereg.cli.undecided import require_decided
         from prereg.registration.freeze import freeze as write
 
         prepared = _prepared(folder, cache_dir, report_dir, model)
+        require_decided(prepared.protocol_file.path)
         registration = write(
             prepared, known=known, statement=statement, calibration=_calibrated(prepared, despite)
         )

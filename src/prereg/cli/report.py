@@ -96,7 +96,7 @@ def report(
       prereg report --only figures --out figures
       prereg report --only badge --json
 
-    Needs `pip install 'prereg[report]'`.
+    Needs `pip install 'prereg-gates[report]'`.
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
         from prereg.report.page.making import PARTS, make_report

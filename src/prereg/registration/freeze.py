@@ -144,7 +144,7 @@ def components_of(study: Freeze) -> Components:
     if missing:
         raise RegistrationError(
             f"a registration pins the versions that will measure, but {', '.join(missing)} is not installed",
-            remedy="pip install 'prereg[capture]', then the same command again",
+            remedy="pip install 'prereg-gates[capture]', then the same command again",
         )
     return Components(
         protocol=study.protocol_file.digest,

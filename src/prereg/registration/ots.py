@@ -22,7 +22,7 @@ MAGIC = b"\x00OpenTimestamps\x00\x00Proof\x00"
 _MAX_HEIGHT = 2**31
 _CALENDARS = 4
 
-_INSTALL = "pip install 'prereg[receipts]'"
+_INSTALL = "pip install 'prereg-gates[receipts]'"
 
 
 def check_ots(data: bytes, digests: Iterable[str], name: str) -> Finding:

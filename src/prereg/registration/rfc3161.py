@@ -26,7 +26,7 @@ ROOTS = "tsa_roots.pem"
 MAX_RECEIPT = 64_000
 MAX_ROOTS = 20
 
-_INSTALL = "pip install 'prereg[receipts]'"
+_INSTALL = "pip install 'prereg-gates[receipts]'"
 _HASHES = {
     "2.16.840.1.101.3.4.2.1": "sha256",
     "2.16.840.1.101.3.4.2.2": "sha384",

@@ -57,7 +57,8 @@ class Badge:
             import anybadge  # type: ignore[import-untyped]
         except ImportError as error:
             raise ReportError(
-                "badges are drawn by anybadge, which is not installed", remedy="pip install 'prereg[report]'"
+                "badges are drawn by anybadge, which is not installed",
+                remedy="pip install 'prereg-gates[report]'",
             ) from error
         text = str(anybadge.Badge(self.label, self.message, default_color=self.color))
         said = escape(f"{self.label}: {self.message}")

@@ -119,5 +119,5 @@ def test_a_key_needs_a_model():
 def test_a_missing_library_is_named(monkeypatch):
     """Without torch installed the key can't be known: the error says what to install."""
     monkeypatch.setattr("prereg.activations.store.key.LIBRARIES", ("torch", "no-such-package"))
-    with pytest.raises(ActivationsError, match=r"no-such-package[\s\S]*prereg\[capture\]"):
+    with pytest.raises(ActivationsError, match=r"no-such-package[\s\S]*prereg-gates\[capture\]"):
         store_key(PROMPTS, CaptureRequest(), model_digest="m")

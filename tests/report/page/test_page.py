@@ -147,7 +147,7 @@ def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     with pytest.raises(ReportError) as found:
         render(content())
-    assert found.value.remedy == "pip install 'prereg[report]'"
+    assert found.value.remedy == "pip install 'prereg-gates[report]'"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def library_versions() -> dict[str, str]:
     except importlib.metadata.PackageNotFoundError as error:
         raise ActivationsError(
             f"{error.name} is not installed, and a store's key holds its version",
-            remedy='pip install "prereg[capture]"',
+            remedy='pip install "prereg-gates[capture]"',
         ) from error
 
 

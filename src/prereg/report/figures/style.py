@@ -105,7 +105,8 @@ def require() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise ReportError(
-            "figures are drawn by matplotlib, which is not installed", remedy="pip install 'prereg[report]'"
+            "figures are drawn by matplotlib, which is not installed",
+            remedy="pip install 'prereg-gates[report]'",
         ) from error
 
 

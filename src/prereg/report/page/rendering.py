@@ -88,7 +88,8 @@ def _environment() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ReportError(
-            "the page is laid out by Jinja2, which is not installed", remedy="pip install 'prereg[report]'"
+            "the page is laid out by Jinja2, which is not installed",
+            remedy="pip install 'prereg-gates[report]'",
         ) from error
     environment = Environment(
         loader=PackageLoader("prereg.report.page"),
