@@ -88,9 +88,9 @@ def freeze(
     carries it is what `prereg audit` goes by. It is written once; later changes are amendments.
 
     Refused: a dirty tree or no git, a sentence that still says TO DECIDE, a hypothesis without a gate, a claim of
-    equivalence whose minimum detectable effect exceeds its margin, --known none where results are on record, and a gate that by its calibration
-    (`prereg calibrate`, recorded where there is one) supports false claims more often than its alpha, unless --despite
-    says why.
+    equivalence whose minimum detectable effect exceeds its margin, --known none where results are on record, and a
+    gate that by its calibration (`prereg calibrate`, recorded where there is one) supports false claims more often
+    than its alpha, unless --despite says why.
 
     \b
     Exit codes: 0 registered; 2 refused, and why.

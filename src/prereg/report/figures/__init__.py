@@ -1,7 +1,8 @@
 """Figures, drawn from a study's tracked tables and from nothing else.
 
 A figure is one function from `Tables` to a matplotlib figure and one entry in `FIGURES`, which names the tables and
-columns that it reads. matplotlib is needed (``pip install 'prereg-gates[report]'``), and imported only once one is drawn.
+columns that it reads. matplotlib is needed (``pip install 'prereg-gates[report]'``), and imported only once one is
+drawn.
 """
 
 from __future__ import annotations
