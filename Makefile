@@ -6,7 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODEL  ?=
-STUDY  ?= gates/delta_stream
+STUDY  ?=
+STUDIES := $(or $(STUDY),$(patsubst %/protocol.toml,%,$(sort $(wildcard gates/*/protocol.toml))))
 REPORTS ?=
 REPORT_DIR := $(if $(REPORTS),--report-dir $(REPORTS))
 
@@ -26,26 +27,29 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[capture,receipts,report,dev]'
 	@touch $@
 
-# The study on smollm2-135m, from the evidence in reports/ where it is complete, else from the model where that can be
-# had, else on the embedded model. `make gates MODEL=...` chooses; `make gates REPORTS=elsewhere` starts from nothing.
-# The exit code speaks of the harness: a refuted hypothesis is an answer, not a failure of the command.
+# Both studies on smollm2-135m, from the evidence in reports/ where it is complete, else from the model where that can be
+# had, else on the embedded model. `make gates MODEL=...` chooses the model, `STUDY=gates/...` one study; `make gates
+# REPORTS=elsewhere` starts from nothing. The exit code speaks of the harness: a refuted hypothesis is an answer, not a
+# failure of the command.
 gates: $(STAMP)
 	@model="$(MODEL)"; \
 	if [ -z "$$model" ]; then \
 	  model=smollm2-135m; \
-	  $(BIN)/prereg verdicts $(STUDY) --model $$model --gate-exit=harness $(REPORT_DIR) >/dev/null 2>&1 \
-	    || $(BIN)/prereg models --fetch $$model \
-	    || { model=pythia-tiny; echo "smollm2-135m can't be had now: the study runs on the embedded pythia-tiny"; }; \
+	  for study in $(STUDIES); do \
+	    $(BIN)/prereg verdicts $$study --model $$model --gate-exit=harness $(REPORT_DIR) >/dev/null 2>&1 || complete=no; \
+	  done; \
+	  [ "$$complete" != no ] || $(BIN)/prereg models --fetch $$model \
+	    || { model=pythia-tiny; echo "smollm2-135m can't be had now: the studies run on the embedded pythia-tiny"; }; \
 	fi; \
-	$(BIN)/pytest $(STUDY) --model "$$model" --gate-exit=harness $(REPORT_DIR)
+	$(BIN)/pytest $(STUDIES) --model "$$model" --gate-exit=harness $(REPORT_DIR)
 
 # 0 verified, 1 a violation, 2 something that can't be verified here (a shallow clone, say).
 audit: $(STAMP)
-	$(BIN)/prereg audit $(STUDY)
+	@for study in $(STUDIES); do $(BIN)/prereg audit $$study || exit $$?; done
 
 # Figures, a page for a reviewer and a badge, beside the tables that they are made from.
 report: $(STAMP)
-	$(BIN)/prereg report $(STUDY)
+	@for study in $(STUDIES); do $(BIN)/prereg report $$study || exit $$?; done
 
 test tests: $(STAMP)
 	$(BIN)/pytest -n 2

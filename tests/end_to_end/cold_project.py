@@ -40,6 +40,37 @@ _FEWER = {
     "replicates        = 10000": "replicates        = 1000",
 }
 
+SOURCES = "delta_stream_sources"
+"""The study of sparse sources."""
+
+_FEWER_SOURCES = {
+    "max_per_template     = 60": "max_per_template     = 20",
+    "width               = 512": "width               = 24",
+    "k                   = 32": "k                   = 4",
+    "steps               = 400": "steps               = 30",
+    "batch               = 256": "batch               = 64",
+    "auxiliary_k         = 64": "auxiliary_k         = 4",
+    "l0_tolerance        = 0.1": "l0_tolerance        = 0.9",
+    "state               = 32": "state               = 4",
+    "rank                = 32": "rank                = 4",
+    "[[16, 16], [16, 32], [64, 32], [64, 64]]": "[[2, 2]]",
+    "1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0, 1e1, 3e1, 1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6]": (
+        "1e-3, 1e-1, 1e1, 1e3, 1e6]"
+    ),
+    "[0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 1e1, 3e1, 1e2, 3e2]": "[0.0, 0.1, 1.0, 10.0]",
+    "edge_tolerance      = 0.005": "edge_tolerance      = 0.5",
+    "shuffles            = 5": "shuffles            = 1",
+    "jackknife_groups    = 20": "jackknife_groups    = 10",
+    "candidates       = 64": "candidates       = 6",
+    "min_subjects     = 30": "min_subjects     = 5",
+    "group            = 8": "group            = 2",
+    "random_draws     = 8": "random_draws     = 2",
+    "group_draws      = 16": "group_draws      = 2",
+    "replicates        = 10000": "replicates        = 1000",
+}
+
+_SMALLER = {STUDY: _FEWER, SOURCES: _FEWER_SOURCES}
+
 # Takes part in every run of the project: tells which modules each process had loaded in the end, and halts the
 # run at the n-th call of a function of ours, where a test asks for it.
 _CONFTEST = """\
@@ -89,29 +120,32 @@ def pytest_unconfigure(config):
 """
 
 
-def make_cold_project(root: Path, *, pytest_options: str = "") -> Path:
+def make_cold_project(root: Path, *, study: str = STUDY, pytest_options: str = "") -> Path:
     """Write the project into `root`, created if need be, and return it.
 
     Parameters
     ----------
     root
         Where; it must not hold a project yet.
+    study
+        Which of the project's own studies.
     pytest_options
         Further lines for the project's own pytest configuration.
     """
-    study = root / "gates" / STUDY
-    study.mkdir(parents=True)
+    folder = root / "gates" / study
+    folder.mkdir(parents=True)
     (root / "fixtures").symlink_to(REPOSITORY / "fixtures")
     (root / "pyproject.toml").write_text(f'[tool.pytest]\ntestpaths = ["gates"]\n{pytest_options}')
     (root / "conftest.py").write_text(_CONFTEST)
-    for gate in (REPOSITORY / "gates" / STUDY).glob("test_*.py"):
-        shutil.copy(gate, study)
-    (study / "protocol.toml").write_text(_small((REPOSITORY / "gates" / STUDY / "protocol.toml").read_text()))
+    for gate in (REPOSITORY / "gates" / study).glob("test_*.py"):
+        shutil.copy(gate, folder)
+    protocol = (REPOSITORY / "gates" / study / "protocol.toml").read_text()
+    (folder / "protocol.toml").write_text(_small(protocol, _SMALLER[study]))
     return root
 
 
-def _small(protocol: str) -> str:
-    for found, wanted in _FEWER.items():
+def _small(protocol: str, fewer: dict[str, str]) -> str:
+    for found, wanted in fewer.items():
         if found not in protocol:
             raise LookupError(f"protocol.toml no longer holds {found!r}: cut the sample another way")
         protocol = protocol.replace(found, wanted)
@@ -260,9 +294,9 @@ def evidence(project: Path) -> dict[str, bytes]:
     return {name: content for name, content in reports(project).items() if "/evidence/" in name}
 
 
-def outcomes(project: Path) -> dict[str, str]:
+def outcomes(project: Path, study: str = STUDY) -> dict[str, str]:
     """Return each hypothesis' answer as verdicts.json has it; nobody froze this study, so none may be claimed."""
-    file = project / "reports" / STUDY / "pythia-tiny" / "verdicts.json"
+    file = project / "reports" / study / "pythia-tiny" / "verdicts.json"
     return {v["hypothesis"]: v["answer"] for v in json.loads(file.read_text())["verdicts"]}
 
 
