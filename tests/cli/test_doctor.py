@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +138,34 @@ def test_a_folder_that_can_t_be_written_is_named(
     code, checks, _ = told(run, "--offline")
     assert code == 1
     assert "can't be written" in checks["answers sample"]["words"]
+
+
+def test_a_cache_that_can_t_be_made_is_not_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no file can lie, behind a link that leads nowhere, within a file, on a full disk."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("x")
+    places = [tmp_path / "link", tmp_path / "link" / "in", tmp_path / "file" / "in"]
+    places += [Path("/proc/nope")] if Path("/proc/self").exists() else []
+    for place in places:
+        found = surroundings.cache_check(place)
+        assert (found.state, "can't be" in found.words) == ("missing", True), place
+        assert "will be made" not in found.words
+        assert found.next is not None
+    assert "will be made" in surroundings.cache_check(tmp_path / "new" / "cache").words
+    usage = SimpleNamespace(total=10, used=10, free=0)
+    monkeypatch.setattr(surroundings.shutil, "disk_usage", lambda _: usage)
+    assert "disk is full" in surroundings.cache_check(tmp_path / "new").words
+    monkeypatch.setattr(surroundings.shutil, "disk_usage", lambda _: SimpleNamespace(total=0, free=0))
+    assert surroundings.cache_check(tmp_path / "new").words.endswith("can't be made")
+
+
+def test_a_next_step_is_one_line_however_narrow_the_terminal(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there to be copied."""
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = [line.strip() for line in run("doctor", "--offline").stdout.splitlines()]
+    assert "next: prereg verdicts gates/sample --model pythia-tiny" in lines
 
 
 def test_nothing_is_written(project: Path, run: Run) -> None:

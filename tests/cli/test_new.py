@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +15,7 @@ import pytest
 from prereg.activations.facts import read_facts
 from prereg.cli.new import SEEDS
 from prereg.cli.undecided import UNDECIDED, require_decided
-from prereg.errors import RegistrationError
+from prereg.errors import RegistrationError, StorageError
 from prereg.protocol import read_protocol
 from prereg.registration.components import gate_functions
 from prereg.registration.freeze import gate_name
@@ -25,10 +28,11 @@ KINDS = ("kernels", "band_kernels")
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in an empty folder for a project, which borrows this repository's fixtures."""
+    """Stand in a folder for a project that holds nothing but the shared data."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREREG_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "fixtures").symlink_to(REPOSITORY / "fixtures")
+    for name in ("facts", "pythia-tiny"):
+        shutil.copytree(REPOSITORY / "fixtures" / name, tmp_path / "fixtures" / name)
     return tmp_path
 
 
@@ -165,6 +169,17 @@ def test_the_commands_that_follow_name_study_and_model(here: Path, run: Run) -> 
         assert line in found.stdout.splitlines(), line
 
 
+def test_commands_are_whole_lines_however_narrow_the_terminal(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a command is another command."""
+    monkeypatch.setenv("COLUMNS", "30")
+    told = run("new", "my-study").stdout.splitlines()
+    commands = json.loads(run("new", "other", "--json").stdout)["next"]
+    for command in commands:
+        assert f"  {command.replace('other', 'my_study')}" in told
+
+
 def test_from_within_the_project_it_says_where_the_commands_belong(
     here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +254,90 @@ def test_an_installation_without_the_data_says_so(
     assert found.exit_code == 2
     assert "this installation of prereg has no" in found.stderr
     assert not (here / "gates").exists()
+
+
+def test_a_project_ends_where_its_repository_does(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository within another project is its own: nothing is written above it."""
+    (tmp_path / "pyproject.toml").write_text("# the outer project's\n")
+    (tmp_path / "gates").mkdir()
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    subprocess.run(["git", "init", "-q", str(inner)], check=True, capture_output=True)
+    monkeypatch.chdir(inner)
+    assert run("new", "my-study").exit_code == 0
+    assert (inner / "gates" / "my_study" / "protocol.toml").is_file()
+    assert (inner / "pyproject.toml").is_file()
+    assert not list((tmp_path / "gates").iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gates", "inner", "pyproject.toml"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes by name")
+@pytest.mark.parametrize("path", ["fixtures/facts/facts.csv", "fixtures/pythia-tiny/config.json"])
+def test_a_pipe_in_a_file_s_place_is_not_waited_for(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """It is refused, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / path).parent.mkdir(parents=True)
+    os.mkfifo(tmp_path / path)
+    found = run("new", "my-study")
+    assert found.exit_code == 2
+    assert "nothing is overwritten" in found.stderr
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("linked", ["fixtures", "fixtures/facts", "gates"])
+@pytest.mark.parametrize("holds", ["nothing", "the data"])
+def test_a_link_out_of_the_project_is_not_followed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, linked: str, holds: str
+) -> None:
+    """Neither written through nor relied on: who gets the project gets the link alone."""
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    outside.mkdir()
+    (project / linked).parent.mkdir(parents=True)
+    if holds == "the data":
+        shutil.copytree(REPOSITORY / "fixtures", outside, dirs_exist_ok=True)
+    (project / linked).symlink_to(outside)
+    before = files(tmp_path)
+    monkeypatch.chdir(project)
+    found = run("new", "my-study")
+    assert found.exit_code == 2
+    assert "leads out of the project" in found.stderr.replace("\n", " ")
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("taken", ["gates", "fixtures", "fixtures/facts", "fixtures/facts/licences"])
+def test_a_file_in_a_folder_s_place_is_told_before_anything_is_written(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """With a remedy that this command has."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / taken).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / taken).write_text("mine\n")
+    found = run("new", "my-study")
+    assert found.exit_code == 2
+    assert f"{taken} is no folder" in found.stderr.replace("\n", " ")
+    assert f"next: move it elsewhere: mv {taken} ..." in found.stderr
+    assert files(tmp_path) == {taken: b"mine\n"}
+
+
+@pytest.mark.parametrize("error", [StorageError("no room", remedy="--cache-dir DIR"), OSError(28, "no room")])
+def test_trouble_with_the_disk_advises_no_option_that_is_not_there(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Neither --cache-dir nor --report-dir is this command's."""
+
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("prereg.workers.write_atomically", full)
+    found = run("new", "my-study")
+    assert found.exit_code == 2
+    assert "no room" in found.stderr
+    assert "run this in another folder" in found.stderr
+    assert "-dir" not in found.stderr
 
 
 # -- that it runs ---------------------------------------------------------------------------------------------

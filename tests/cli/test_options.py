@@ -99,3 +99,21 @@ def test_an_engine_that_can_t_be_used_is_refused_at_the_start(tmp_path: Path) ->
     """Not after a capture of minutes."""
     with pytest.raises(PreregError, match="engine 'multiprocessing' can't be used"):
         run_options(tmp_path, cache_dir=tmp_path, engine="multiprocessing", jobs=2)
+
+
+@pytest.mark.parametrize("git", ["folder", "file", "none"])
+def test_a_project_ends_where_its_repository_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, git: str
+) -> None:
+    """What lies above a repository is another project's; a worktree or submodule has a file in the folder's place."""
+    (tmp_path / "pyproject.toml").touch()
+    place = tmp_path / "inner" / "deep"
+    place.mkdir(parents=True)
+    if git == "folder":
+        (tmp_path / "inner" / ".git").mkdir()
+    elif git == "file":
+        (tmp_path / "inner" / ".git").write_text("gitdir: elsewhere\n")
+    monkeypatch.chdir(place)
+    assert project_root(place) == (tmp_path if git == "none" else place)
+    (tmp_path / "inner" / "gates").mkdir()
+    assert project_root(place) == tmp_path / "inner"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from prereg.cli.report import report
+from prereg.report.badge import GREEN
 from tests.synthetic import commit
 
 
@@ -66,6 +68,47 @@ def test_a_violation_is_told_by_page_badge_and_exit_code(project: Path) -> None:
     # The page's own figure of the gates is worded like the page.
     gates = base64.b64decode(re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)[0]).decode()
     assert "tampered (supported)" in gates
+
+
+def test_a_forged_table_is_not_drawn(project: Path) -> None:
+    """Figures beside a page or a badge are worded by their audit, on disk as on the page."""
+    table = project / "reports" / "sample" / "pythia-tiny" / "verdicts.csv"
+    lines = table.read_text("utf-8").splitlines()
+    lines[1] = lines[1].replace("supported", "refuted")
+    table.write_text("\n".join(lines) + "\n", "utf-8")
+    commit(project, "Another answer")
+    for number, parts in enumerate((["figures", "page"], ["figures", "badge"], ["figures", "page", "badge"])):
+        out = f"out{number}"
+        done = run("gates/sample", "--out", out, *(word for part in parts for word in ("--only", part)))
+        assert done.exit_code == 1, done.stdout
+        gates = Path(out, "gates.svg").read_text("utf-8")
+        assert "tampered" in gates
+        assert not re.findall(r"[✓✗] (?:supported|refuted)", gates)
+        assert "not audited" not in gates
+
+
+def test_figures_of_a_verified_study_say_what_its_tables_say(project: Path) -> None:
+    """The audit's words are the recorded ones; without an audit the figure says that there was none."""
+    run("gates/sample", "--out", "audited")
+    done = run("gates/sample", "--only", "figures", "--out", "raw")
+    assert "not audited" in done.stderr
+    audited, raw = (Path(name, "gates.svg").read_text("utf-8") for name in ("audited", "raw"))
+    for text in (audited, raw):
+        assert "✓ supported" in text
+    assert "Verdicts as recorded, not audited." in raw
+    assert "not audited" not in audited
+
+
+def test_a_choice_of_models_is_told_by_page_and_badge(project: Path) -> None:
+    """Reports on another model are there: what shows one of two says so, and isn't green."""
+    reports = project / "reports" / "sample"
+    shutil.copytree(reports / "pythia-tiny", reports / "gpt2-small")
+    commit(project, "Another model")
+    run("gates/sample", "--model", "pythia-tiny", "--out", "out")
+    badge = json.loads(Path("out/badge.json").read_text("utf-8"))
+    assert badge["label"] == "hypotheses, 1 of 2 models"
+    assert badge["color"] != GREEN.removeprefix("#")
+    assert "leaves out: gpt2-small." in Path("out/report.html").read_text("utf-8")
 
 
 def test_figures_need_no_audit_and_nothing_but_tables(project: Path) -> None:

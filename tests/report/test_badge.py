@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from prereg.report.badge import BLUE, GREEN, GREY, ORANGE, RED, Badge, badge_of
 from prereg.report.figures import ReportError
-from tests.report.page.audits import audit_of
+from tests.report.page.audits import audit_of, tried
 
 
 def badge(*outcomes: str | None, **more: Any) -> Badge:
@@ -70,6 +71,30 @@ def test_a_hypothesis_added_later_does_not_make_it_green() -> None:
     """What was added after the freeze counts in no family, neither for nor against."""
     report = audit_of({("m", "H1"): "refuted", ("m", "H2"): "supported"}, H2={"state": "added"})
     assert badge_of(report) == Badge("hypotheses", "1 refuted", BLUE)
+
+
+def test_withdrawing_what_was_refuted_does_not_make_it_green() -> None:
+    """It counts with its verdict, and without one as not tested."""
+    answers: dict[tuple[str, str], str | None] = {("m", "H1"): "supported", ("m", "H2"): "refuted"}
+    gone = {"state": "withdrawn"}
+    assert badge_of(audit_of(answers, H2=gone)) == Badge("hypotheses", "1 supported · 1 refuted", BLUE)
+    answers["m", "H2"] = None
+    assert badge_of(audit_of(answers, H2=gone)) == Badge("hypotheses", "1 of 2 tested", GREY)
+
+
+@pytest.mark.parametrize("outcome", ["supported", "refuted", "invalid", None])
+@pytest.mark.parametrize("status", ["verified", "unverified", "violation"])
+@pytest.mark.parametrize("by", ["attempts", "reports"])
+def test_a_choice_of_models_is_told_and_never_green(outcome: str | None, status: Any, by: str) -> None:
+    """Whoever shows one of two models shows that there are two, and no colour of a whole answer."""
+    report = audit_of({("a", "H1"): outcome}, status=status)
+    whole = badge_of(report)
+    if by == "attempts":
+        found = badge_of(dataclasses.replace(report, attempts=tried("a", "b")))
+    else:
+        found = badge_of(report, ["a", "b"])
+    assert (found.label, found.message) == ("hypotheses, 1 of 2 models", whole.message)
+    assert found.color == (GREY if whole.color in (GREEN, BLUE) else whole.color)
 
 
 def test_green_needs_every_verdict_and_the_audit() -> None:

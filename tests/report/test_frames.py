@@ -55,6 +55,37 @@ def test_a_report_that_is_not_there_is_an_error(project: Path, tmp_path: Path) -
         assert found.value.remedy
 
 
+@pytest.mark.parametrize("what", [3, None, b"reports", ["reports"], object()])
+def test_what_is_neither_a_path_nor_a_study_is_an_error(what: Any) -> None:
+    """It says what was wanted, and what it got."""
+    with pytest.raises(ReportError, match=f"not {type(what).__name__}: ") as found:
+        prereg.load_report(what)
+    assert found.value.remedy
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "x\0y", "x" * 5000 + "/verdicts.json", "\x1b[31m"])
+def test_a_path_that_no_disk_has_is_an_error(path: str) -> None:
+    """In few words, and without its control characters."""
+    with pytest.raises(ReportError) as found:
+        prereg.load_report(path)
+    assert len(found.value.message) < 400
+    assert "\x1b" not in str(found.value)
+
+
+def test_a_hostile_name_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    """A hypothesis, a model, a table may have any name in a file: printed, they hold no escape."""
+    evil = "H1\x1b[2J\u202e"
+    folder = write_document(tmp_path, document(hypothesis=evil))
+    (folder / "odd\x1b[2J.csv").write_text("a,b\n1,2\n")
+    report = prereg.load_report(folder)
+    with pytest.raises(UnknownTable) as unknown:
+        report.tables["none"]
+    for text in (repr(report), str(report), report._repr_html_(), repr(report.tables), str(unknown.value)):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "H1?[2J? ✓ supported" in repr(report)
+
+
 def test_of_several_models_one_must_be_named(tmp_path: Path) -> None:
     """By folder or by alias: a hub id's folder has another name."""
     write_document(tmp_path)

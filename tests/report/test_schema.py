@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from prereg.cli import app
 from prereg.report.figures.tables import ReportError
+from prereg.report.page.recorded import read_document
 from prereg.report.schema import SCHEMA_FILE, VerdictsDocument, published_schema, read_verdicts, schema_bytes
+from prereg.report.schema.reading import remedy_for
 from tests.report.documents import document
 from tests.synthetic import REPOSITORY, registered_project
 
@@ -94,6 +96,20 @@ def test_an_answer_that_may_not_be_claimed_is_a_document() -> None:
     found = document(outcome="unverified", status="unregistered", root=None)
     found.update(hypotheses_total=2, not_tested=["H2"])
     assert VerdictsDocument.model_validate_json(json.dumps(found)).hypotheses == ("H1", "H2")
+
+
+def test_the_next_step_names_a_model_wherever_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the folder that the file lies in, even where only the file was named; fit to be pasted."""
+    folder = tmp_path / "a model"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for read in (read_verdicts, read_document):
+        with pytest.raises(ReportError) as found:
+            read(Path("verdicts.json"))
+        assert str(found.value.remedy).endswith("prereg verdicts --model 'a model'")
+    assert remedy_for(Path("/verdicts.json")).endswith("prereg verdicts --model NAME")
 
 
 def test_a_file_that_is_none_is_an_error_with_a_next_step(tmp_path: Path) -> None:

@@ -75,6 +75,22 @@ def test_no_verdict_keeps_its_word_over_a_doubtful_audit(
     assert "next: git log -p" in text
 
 
+def test_a_choice_of_models_is_told_in_the_headline(verified: AuditReport) -> None:
+    """What the study was asked on and the summary leaves out is counted."""
+    other = replace(verified.attempts[0], model="gpt2-small")
+    text = summary_markdown(replace(verified, attempts=(*verified.attempts, other)))
+    assert "**hypotheses, 1 of 2 models: 2 supported**" in text
+
+
+def test_a_withdrawn_hypothesis_is_counted_in_the_headline(verified: AuditReport) -> None:
+    """A verdict that was taken back is one of two that were promised."""
+    first, second = verified.thresholds
+    gone = replace(
+        verified, thresholds=(first, replace(second, state="withdrawn")), verdicts=verified.verdicts[:1]
+    )
+    assert "**hypotheses: 1 of 2 tested**" in summary_markdown(gone)
+
+
 def test_a_study_that_nobody_froze_claims_nothing(verified: AuditReport) -> None:
     """Whatever the audit of the rest says."""
     head = replace(verified.head, root=None, in_force=None, date=None)

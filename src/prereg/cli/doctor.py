@@ -189,14 +189,19 @@ def _tell(checks: list[Check], good: bool, model: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    from prereg.cli.unwrapped import show_unwrapped
+
+    first, second = (max(len(getattr(check, part)) for check in checks) for part in ("state", "name"))
     for check in checks:
-        words = check.words if check.next is None else f"{check.words}\nnext: {check.next}"
-        table.add_row(Text(check.state), Text(check.name), Text(words))
-    show(table)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True, min_width=first)
+        table.add_column(no_wrap=True, min_width=second)
+        table.add_column(overflow="fold")
+        table.add_row(Text(check.state), Text(check.name), Text(check.words))
+        show(table)
+        if check.next is not None:
+            # A command is never broken: it is there to be copied.
+            show_unwrapped([" " * (first + second + 4) + f"next: {check.next}"])
     said = "Each study can be answered" if good else "Not every study can be answered"
     show(f"\n{said} on {model}.")
     loose = [check.name for check in checks if check.name.startswith("study ") and check.state != "ok"]

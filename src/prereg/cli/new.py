@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 import shlex
 import string
+from collections.abc import Iterator
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -14,8 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from prereg.cli.options import DEFAULT_MODEL, Json, project_root
-from prereg.cli.told import result, show, told
+from prereg.cli.told import result, told
 from prereg.cli.undecided import UNDECIDED
+from prereg.cli.unwrapped import show_unwrapped
+from prereg.hostile import printable, read_bounded
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -69,7 +74,8 @@ def new(
     The study runs at once, on the embedded model. What only its author can say is marked TO DECIDE: thresholds, margins
     and their reasons. Seeds are drawn from the name. Facts and the embedded model are copied to fixtures/ where they
     aren't yet, as are a pyproject.toml and a .gitignore: the project holds all that a reader needs to check it.
-    Nothing that is there is overwritten.
+    Nothing that is there is overwritten, and nothing is written outside the project, which ends where its git
+    repository does.
 
     \b
     Exit codes: 0 written; 2 refused, and why.
@@ -80,17 +86,20 @@ def new(
       prereg new my-study --evidence band_kernels --model smollm2-135m
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
+        from prereg.activations.models import load_registry, resolve
+
         root = project_root(Path.cwd())
         study = _study_name(name)
-        _known_model(model, root)
-        files = _files(study, evidence, root)
-        _refuse_overwriting(study, files, root)
-        _write(files, root)
+        resolve(model, registry=load_registry(), root=root)
+        with _own_remedy(root):
+            files = _files(study, evidence, root)
+            _refuse_overwriting(study, files, root)
+            _write(files, root)
         commands = _next(study, model)
         if json:
             result({"study": study, "files": list(files), "next": [line for line, _ in commands]})
         else:
-            show("\n".join(_told_lines(list(files), commands, root)))
+            show_unwrapped(_told_lines(list(files), commands, root))
 
 
 def _study_name(name: str) -> str:
@@ -111,22 +120,21 @@ def _study_name(name: str) -> str:
     return name.replace("-", "_").lower()
 
 
-def _known_model(model: str, root: Path) -> None:
-    from prereg.activations.models import load_registry, resolve
-
-    resolve(model, registry=load_registry(), root=root)
-
-
 def _files(study: str, evidence: str, root: Path) -> dict[str, bytes]:
     """Return what has to be written, by its path in the project; shared files that are there already are left out."""
     shared = _shared()
+    for path in shared:
+        _require_inside(root, path)
     for path in [path for path, content in shared.items() if _is_there(root / path, content)]:
         del shared[path]
     for path, text in (("pyproject.toml", PYPROJECT), (".gitignore", IGNORED)):
         if not (root / path).exists():
             shared[path] = text.encode()
     # The study comes last: a disk that is full before it leaves nothing that would be in the way of a second try.
-    return shared | _study_files(study, evidence)
+    files = shared | _study_files(study, evidence)
+    for path in files:
+        _require_inside(root, path)
+    return files
 
 
 def _study_files(study: str, evidence: str) -> dict[str, bytes]:
@@ -185,21 +193,53 @@ def _packaged(name: str) -> Traversable:
 
 
 def _is_there(file: Path, content: bytes) -> bool:
-    """Tell whether a shared file is in the project already, as it would be written.
+    """Tell whether a shared file is in the project already, as it would be written."""
+    try:
+        return read_bounded(file, len(content)) == content
+    except (FileNotFoundError, ValueError):
+        # Not there, or longer, a link, a pipe: no file of ours, and refused below where something is there.
+        return False
+
+
+@contextlib.contextmanager
+def _own_remedy(root: Path) -> Iterator[None]:
+    """Let trouble with the disk advise what helps here: no option of this command leads to another folder.
 
     Raises
     ------
     StorageError
-        If it can't be read.
+        In place of one, or of an OSError.
     """
-    from prereg.workers import refused_by_disk
+    from prereg.errors import StorageError
 
+    remedy = f"see to {root}: its permissions, and the room on its disk; or run this in another folder"
     try:
-        return file.read_bytes() == content
-    except FileNotFoundError:
-        return False
+        yield
+    except StorageError as error:
+        raise StorageError(error.message, remedy=remedy) from error
     except OSError as error:
-        raise refused_by_disk(file, error, "can't be read") from error
+        words = f"{error.filename or root} can't be used: {error.strerror or error}"
+        raise StorageError(words, remedy=remedy) from error
+
+
+def _require_inside(root: Path, path: str) -> None:
+    """Demand that each folder on the way to a file is one, or can be made, and lies in the project.
+
+    Raises
+    ------
+    StudyError
+        If something else has its place, or a link leads out of the project.
+    """
+    from prereg.errors import StudyError
+
+    for above in reversed(Path(path).parents[:-1]):
+        place, moved = root / above, f"move it elsewhere: mv {shlex.quote(str(above))} ..."
+        if not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root)):
+            raise StudyError(
+                f"{place} leads out of the project, and nothing is written there or relied on", remedy=moved
+            )
+        if (place.is_symlink() or place.exists()) and not place.is_dir():
+            raise StudyError(f"{place} is no folder, and a new study needs one there", remedy=moved)
 
 
 def _refuse_overwriting(study: str, files: dict[str, bytes], root: Path) -> None:
@@ -252,7 +292,7 @@ def _told_lines(files: list[str], commands: list[tuple[str, str]], root: Path) -
     rest = sorted({"/".join(file.split("/")[:2]) for file in files if file not in own})
     lines = [f"wrote {file}" for file in own]
     lines += [f"copied {name}" if name.startswith("fixtures") else f"wrote {name}" for name in rest]
-    lines.append("next:" if root == Path.cwd() else f"next, in {root}:")
+    lines.append("next:" if root == Path.cwd() else f"next, in {printable(str(root), 4096)}:")
     for line, why in commands:
         lines += [f"  # {why}", f"  {line}"]
     return lines

@@ -103,11 +103,16 @@ Json = Annotated[
 
 
 def project_root(start: Path) -> Path:
-    """Return the nearest folder at or above `start` that has a pyproject.toml or a gates folder, else cwd."""
+    """Return the nearest folder at or above `start` that has a pyproject.toml or a gates folder, else cwd.
+
+    A project ends where its repository does: what lies above is another one's, and no history here speaks of it.
+    """
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / "pyproject.toml").is_file() or (folder / "gates").is_dir():
             return folder
+        if (folder / ".git").exists():  # a folder, or a file in a worktree or submodule
+            break
     return Path.cwd()
 
 

@@ -125,9 +125,13 @@ def cache_check(cache: Path) -> Check:
     from prereg.activations.models.progress import size_on_disk
     from prereg.activations.store import list_stores
 
+    elsewhere = "--cache-dir DIR, or PREREG_CACHE=DIR"
     if not writable(cache):
-        return Check("cache", "missing", f"{cache} can't be written", "--cache-dir DIR, or PREREG_CACHE=DIR")
+        what = "written" if _is_there(cache) else "made"
+        return Check("cache", "missing", f"{cache} can't be {what}", elsewhere)
     free = shutil.disk_usage(_nearest(cache)).free
+    if free == 0:
+        return Check("cache", "missing", f"{cache}: its disk is full", f"free some space, or {elsewhere}")
     if not cache.is_dir():
         return Check("cache", "ok", f"{cache} will be made; {size(free)} free")
     stores = list_stores(cache / "stores")
@@ -140,7 +144,19 @@ def cache_check(cache: Path) -> Check:
 
 def writable(folder: Path) -> bool:
     """Tell whether a folder can be written, or made where it isn't there. Writes nothing."""
-    return os.access(_nearest(folder), os.W_OK | os.X_OK) and _nearest(folder).is_dir()
+    try:
+        nearest = _nearest(folder)
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            return False
+        # Where nothing can ever lie, as in /proc, a superuser is told that everything may be written.
+        return shutil.disk_usage(nearest).total > 0
+    except OSError:
+        return False
+
+
+def _is_there(path: Path) -> bool:
+    # A link that leads nowhere has its place too: no folder can be made there.
+    return os.path.lexists(path)
 
 
 def hub_check(cache: Path) -> Check:
@@ -219,7 +235,7 @@ def _version(package: str) -> str | None:
 def _nearest(folder: Path) -> Path:
     """Return the folder itself, or the nearest above it that is there."""
     folder = folder.absolute()
-    return next(place for place in (folder, *folder.parents) if place.exists())
+    return next(place for place in (folder, *folder.parents) if _is_there(place))
 
 
 def _probe(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str] | None:

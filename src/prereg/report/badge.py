@@ -1,19 +1,21 @@
 """A badge: one line on a study, never kinder than its audit.
 
 Green says that everything that was asked is supported, and verified. A study whose claims were all answered, some of
-them with *refuted*, is blue: an answer is not a failure. Grey is what was not shown, red what contradicts itself.
+them with *refuted*, is blue: an answer is not a failure. Grey is what was not shown, as are models that were left out;
+red what contradicts itself.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from prereg.report.figures.tables import ReportError
-from prereg.report.page.shown import Shown, shown_verdicts
+from prereg.report.page.shown import Shown, left_out, shown_verdicts
 
 if TYPE_CHECKING:
     from prereg.audit import AuditReport
@@ -69,22 +71,39 @@ class Badge:
         return ("\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n").encode()
 
 
-def badge_of(report: AuditReport) -> Badge:
+def badge_of(report: AuditReport, others: Iterable[str] = ()) -> Badge:
     """Return the badge of an audited study.
 
     A hypothesis counts once, whatever the number of models: under the word on which all models agree, else as
-    *mixed*. It was tested where every model was asked. What was added after the freeze counts in no family.
+    *mixed*. It was tested where every model was asked. What was added after the freeze counts in no family; what was
+    withdrawn counts. Where models were left out the label says so, and the badge is neither green nor blue.
+
+    Parameters
+    ----------
+    report
+        The audit.
+    others
+        Models that the study has reports on, by folder, whether the audit looked at them or not.
     """
-    shown = [s for s in shown_verdicts(report) if s.counts]
-    models = dict.fromkeys(s.model for s in shown)
-    label = "hypotheses" if len(models) < 2 else f"hypotheses, {len(models)} models"
+    everything = shown_verdicts(report)
+    shown = [s for s in everything if s.counts]
+    models = dict.fromkeys(s.model for s in everything)
+    absent = left_out(report, others)
+    label = _label(len(models), len(absent))
     if report.result == "violation":
         return Badge(label, "violation", RED)
     if report.head.root is None:
         return Badge(label, "unregistered", GREY)
     if report.result != "verified":
         return Badge(label, "unverified", GREY)
-    return Badge(label, *_counted(shown))
+    message, color = _counted(shown)
+    return Badge(label, message, GREY if absent and color in (GREEN, BLUE) else color)
+
+
+def _label(seen: int, absent: int) -> str:
+    if absent:
+        return f"hypotheses, {seen} of {seen + absent} models"
+    return "hypotheses" if seen < 2 else f"hypotheses, {seen} models"
 
 
 def _counted(shown: list[Shown]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prereg.errors import EvidenceError
-from prereg.hostile import read_bounded
+from prereg.hostile import printable, read_bounded
 from prereg.report.figures.tables import MAX_TABLE, ReportError
 from prereg.report.pandas_tables import Tables, frame_of, need_pandas
 from prereg.report.rows import MARKS, Row, blocks
@@ -191,7 +191,8 @@ class Report:
 
     def __repr__(self) -> str:
         said = ", ".join(f"{row.hypothesis} {_word(row)}" for row in self.rows)
-        return f"<Report of {self.study} on {self.model}, as recorded: {said}>"
+        # Names are those of a file that anyone may have written, and a terminal shows this.
+        return printable(f"<Report of {self.study} on {self.model}, as recorded: {said}>", 20_000)
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook: every text escaped, no colour, the registration as it was recorded."""
@@ -201,9 +202,9 @@ class Report:
         )  # fmt: skip
         body = "".join(
             "<tr>"
-            + f'<th scope="row">{escape(row.hypothesis)}</th>'
+            + f'<th scope="row">{_html(row.hypothesis)}</th>'
             + "".join(
-                f"<td>{escape(text)}</td>"
+                f"<td>{_html(text)}</td>"
                 for text in (_word(row), row.estimate, row.interval, row.promised, row.claim)
             )
             + "</tr>"
@@ -219,9 +220,13 @@ class Report:
             ]
         )
         return (
-            f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p>{escape(note)}</p>"
+            f"<table><caption>{_html(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{_html(note)}</p>"
         )
+
+
+def _html(text: str) -> str:
+    return escape(printable(text, 20_000))
 
 
 def _word(row: Row) -> str:

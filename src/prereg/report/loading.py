@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prereg.hostile import printable
 from prereg.report.figures.tables import ReportError
 from prereg.report.frames import Report
 from prereg.report.schema import read_verdicts
@@ -38,12 +40,13 @@ def load_report(path_or_study: str | os.PathLike[str] | Study, model: str | None
     Raises
     ------
     ReportError
-        If there is no report, there are several and none is named, or verdicts.json can't be trusted to be whole.
+        If it is given something else than these, there is no report, there are several and none is named, or
+        verdicts.json can't be trusted to be whole.
     """
     if isinstance(path_or_study, str | os.PathLike):
-        file = _chosen(Path(path_or_study), model)
+        file = _chosen(_path(path_or_study), model)
     else:
-        pipeline = path_or_study.pipeline
+        pipeline = _opened(path_or_study).pipeline
         if model not in (None, pipeline.alias, pipeline.report_folder.name):
             raise ReportError(
                 f"this study was opened for {pipeline.alias}, not for {model}",
@@ -53,22 +56,49 @@ def load_report(path_or_study: str | os.PathLike[str] | Study, model: str | None
     return Report(file.parent, read_verdicts(file))
 
 
+def _path(named: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(named)
+    except TypeError as error:  # a path of bytes
+        raise _unknown(named) from error
+
+
+def _opened(study: object) -> Study:
+    from prereg.study import Study
+
+    if not isinstance(study, Study):
+        raise _unknown(study)
+    return study
+
+
+def _unknown(what: object) -> ReportError:
+    return ReportError(
+        f"a path or an opened study is wanted, not {type(what).__name__}: {printable(repr(what), 60)}",
+        remedy="prereg.load_report('reports/STUDY/MODEL')",
+    )
+
+
 def _chosen(path: Path, model: str | None) -> Path:
-    files = _files(path)
+    said = printable(str(path))
+    try:
+        files = _files(path)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ReportError(f"{said}: can't be looked into: {why}", remedy="check the path") from error
     if model is not None:
         # An alias with other characters than a file's name may have has a folder of another name.
         files = [f for f in files if f.parent.name == model] or [f for f in files if _alias(f) == model]
     if len(files) == 1:
         return files[0]
     if not files:
-        on = "" if model is None else f" on {model}"
+        on = "" if model is None else f" on {printable(str(model))}"
         raise ReportError(
-            f"{path}: there is no verdicts.json{on} there",
-            remedy=f"prereg verdicts --measure --model {model or 'pythia-tiny'}",
+            f"{said}: there is no verdicts.json{on} there",
+            remedy=f"prereg verdicts --measure --model {shlex.quote(str(model or 'pythia-tiny'))}",
         )
-    names = ", ".join(f.parent.name for f in files)
+    names = ", ".join(printable(f.parent.name) for f in files)
     raise ReportError(
-        f"{path}: there are reports on {len(files)} models: {names}",
+        f"{said}: there are reports on {len(files)} models: {names}",
         remedy=f"load_report({str(path)!r}, model={files[0].parent.name!r})",
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from prereg.hostile import read_bounded
+from prereg.hostile import printable, read_bounded
 from prereg.report.figures.tables import MAX_TABLE, ReportError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             If it can't be read, pandas is not installed, or verdicts.csv says something else than verdicts.json.
         """
         if name not in list(self):
-            raise UnknownTable(f"there is no table {name!r}; there are {', '.join(self)}")
+            raise UnknownTable(f"there is no table {name!r}; there are {_names(self)}")
         file = self._report.folder / f"{name}.csv"
         try:
             content = read_bounded(file, MAX_TABLE)
@@ -75,7 +75,12 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return frame
 
     def __repr__(self) -> str:
-        return f"<Tables: {', '.join(self)}>"
+        return f"<Tables: {_names(self)}>"
+
+
+def _names(tables: Tables) -> str:
+    # A file may have any name, and a terminal shows this.
+    return ", ".join(printable(name) for name in tables)
 
 
 def need_pandas() -> ModuleType:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from prereg.audit import AuditReport, Finding, Status
+from prereg.audit.counting import Count
 from prereg.audit.report import AmendmentRow, EvidenceRow, Head, Threshold, VerdictRow
 from prereg.protocol import read_protocol
 
-__all__ = ["FOLDER", "REPORTS", "ROOT", "audit_of", "own_audit", "promise"]
+__all__ = ["FOLDER", "REPORTS", "ROOT", "audit_of", "own_audit", "promise", "tried"]
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "gates" / "delta_stream"
@@ -24,6 +25,11 @@ def promise(name: str = "H1", **changes: Any) -> Threshold:
         name, "primary", "A claim.", "an estimand", "greater", 0.1, "R2", "A reason.", None, "frozen"
     )
     return dataclasses.replace(row, **changes)
+
+
+def tried(*models: str, registered: int = 1) -> tuple[Count, ...]:
+    """Return the attempts of a study whose H1 was asked on these models."""
+    return tuple(Count(model, "H1", 1, 1, registered, None, None) for model in models)
 
 
 def audit_of(

@@ -18,7 +18,7 @@ from prereg.report.figures.drawing import Drawn
 from prereg.report.page import Content, gather, render
 from prereg.report.page import rendering as rendering_module
 from prereg.report.page.recorded import read_document
-from tests.report.page.audits import FOLDER, REPORTS, ROOT, own_audit
+from tests.report.page.audits import FOLDER, REPORTS, ROOT, own_audit, tried
 
 FIGURE = Drawn("gates", "Every gate", "What it shows.", None, b"<svg/>", b"")
 
@@ -36,6 +36,30 @@ def page() -> str:
 
 def words(page: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+def test_its_headline_counts_what_was_withdrawn() -> None:
+    """The page begins with the badge's words, and a hypothesis that was taken back is among them."""
+    report = own_audit()
+    last = report.thresholds[-1]
+    gone = dataclasses.replace(last, state="withdrawn")
+    verdicts = tuple(row for row in report.verdicts if row.hypothesis != last.hypothesis)
+    found = content(thresholds=(*report.thresholds[:-1], gone), verdicts=verdicts)
+    total = len(report.thresholds)
+    assert f"hypotheses, 2 models: {total - 1} of {total} tested" in words(render(found).decode())
+
+
+def test_it_names_the_models_that_it_leaves_out(page: str) -> None:
+    """By the attempts and by the reports that are there; and its frame isn't that of a verified study."""
+    assert "Not the whole study" not in words(page)
+    assert 'class="status s-verified"' in page
+    report = dataclasses.replace(own_audit(), attempts=tried("pythia-tiny", "gpt2-small"))
+    found = gather(FOLDER, REPORTS, report, root=ROOT, others=["smollm2-135m", "other"])
+    text = render(found).decode()
+    assert "hypotheses, 2 of 4 models" in words(text)
+    assert "leaves out: gpt2-small, other." in words(text)
+    assert 'class="status s-partial"' in text
+    assert found.command.endswith("--model pythia-tiny --model smollm2-135m")
 
 
 def test_it_tells_what_a_reviewer_asks(page: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from prereg.report.figures.tables import Table, Tables
-from prereg.report.page.shown import Shown, as_shown, folder_of, shown_verdicts
-from tests.report.page.audits import ROOT, audit_of
+from prereg.report.page.shown import Shown, as_shown, folder_of, left_out, shown_verdicts
+from tests.report.page.audits import ROOT, audit_of, tried
 
 
 def only(report: Any) -> Shown:
@@ -59,6 +59,22 @@ def test_what_was_added_after_the_freeze_is_exploratory_and_does_not_count() -> 
     """Its interval is told, its word claims nothing."""
     shown = only(audit_of({("m", "H1"): "supported"}, H1={"state": "added"}))
     assert shown == Shown("m", "H1", "exploratory", "supported", counts=False)
+
+
+@pytest.mark.parametrize(("recorded", "word"), [("refuted", "refuted"), (None, "not_tested")])
+def test_what_was_withdrawn_after_the_freeze_counts(recorded: str | None, word: str) -> None:
+    """Else an answer that nobody liked could be taken back; without a verdict it was not tested."""
+    shown = only(audit_of({("m", "H1"): recorded}, H1={"state": "withdrawn"}))
+    assert (shown.outcome, shown.counts) == (word, True)
+
+
+def test_models_that_the_audit_did_not_look_at_are_named() -> None:
+    """By the attempts, which are those on all models, and by the reports that are there; a pilot is no answer."""
+    report = dataclasses.replace(
+        audit_of({("a", "H1"): "supported"}), attempts=(*tried("a", "org/b"), *tried("pilot", registered=0))
+    )
+    assert left_out(report) == (folder_of("org/b"),)
+    assert left_out(report, ["a", "z", folder_of("org/b")]) == (folder_of("org/b"), "z")
 
 
 def test_a_verdict_on_no_promise_is_unverified() -> None:

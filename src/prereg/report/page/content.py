@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,12 @@ from prereg.protocol import Protocol, read_protocol
 from prereg.report.page.intervals import Picture, Scale, picture, scale_of
 from prereg.report.page.prompts import PromptTable, prompt_tables
 from prereg.report.page.recorded import Contrast, Document, Recorded, read_document
-from prereg.report.page.shown import Shown, folder_of, shown_verdicts
+from prereg.report.page.shown import Shown, folder_of, left_out, shown_verdicts
 
 if TYPE_CHECKING:
     from prereg.audit import AuditReport
     from prereg.audit.report import Threshold
+    from prereg.report.badge import Badge
     from prereg.report.figures import Drawn
 
 __all__ = ["Answer", "Content", "HypothesisView", "Line", "ModelView", "gather"]
@@ -100,6 +102,10 @@ class Content:
         The audit.
     models, hypotheses, figures, prompts
         What there is to show, in order.
+    headline
+        The badge: how many hypotheses came out how, the withdrawn ones among them.
+    left_out
+        Models that the study was asked on and that this page does not show, by folder.
     command
         The command that makes the page again.
     """
@@ -111,6 +117,8 @@ class Content:
     hypotheses: tuple[HypothesisView, ...]
     figures: tuple[Drawn, ...]
     prompts: tuple[PromptTable, ...]
+    headline: Badge
+    left_out: tuple[str, ...]
     command: str
 
     @property
@@ -121,7 +129,13 @@ class Content:
 
 
 def gather(
-    folder: Path, reports: Path, report: AuditReport, figures: Sequence[Drawn] = (), *, root: Path
+    folder: Path,
+    reports: Path,
+    report: AuditReport,
+    figures: Sequence[Drawn] = (),
+    *,
+    root: Path,
+    others: Iterable[str] = (),
 ) -> Content:
     """Return what a page on a study says.
 
@@ -137,6 +151,8 @@ def gather(
         Drawn figures, to be shown.
     root
         The project's; files are named from there.
+    others
+        Models that the study has reports on, by folder, whether the audit looked at them or not.
 
     Raises
     ------
@@ -145,6 +161,11 @@ def gather(
     ReportError
         If a verdicts.json is there and is none.
     """
+    # The badge rests on this package's words, and so can't be loaded before it.
+    from prereg.report.badge import badge_of
+
+    others = tuple(others)
+    absent = left_out(report, others)
     file = read_protocol(folder)
     shown = shown_verdicts(report)
     place = reports.resolve()
@@ -167,8 +188,14 @@ def gather(
             for model in models
             for table in prompt_tables(reports / Path(model.folder).name, model.alias, model.folder)
         ),
-        command=f"prereg report {report.folder}",
+        headline=badge_of(report, others),
+        left_out=absent,
+        command=_command(report.folder, [model.alias for model in models] if absent else []),
     )
+
+
+def _command(study: str, models: Sequence[str]) -> str:
+    return shlex.join(["prereg", "report", study, *(word for name in models for word in ("--model", name))])
 
 
 def _model(folder: Path, shown: str) -> ModelView:

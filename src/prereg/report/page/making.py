@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,7 @@ from prereg.activations.models import load_registry, resolve
 from prereg.audit import AuditReport, audit
 from prereg.protocol import read_protocol
 from prereg.report.badge import Badge, badge_of
-from prereg.report.figures import FIGURES, Drawn, Tables, draw_figures, read_tables
+from prereg.report.figures import FIGURES, Drawn, FigureSpec, Tables, draw_figures, read_tables
 from prereg.report.page.content import gather
 from prereg.report.page.rendering import render
 from prereg.report.page.shown import as_shown, shown_verdicts
@@ -20,6 +20,8 @@ from prereg.report.tables import report_contents
 from prereg.tabular import json_bytes, put
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from prereg.pipeline import RunOptions
 
 __all__ = ["PARTS", "Made", "Part", "make_report", "own_files_only"]
@@ -28,6 +30,8 @@ Part = Literal["figures", "page", "badge"]
 PARTS: tuple[Part, ...] = ("figures", "page", "badge")
 
 _FIGURES = frozenset(f"{figure.name}.{ending}" for figure in FIGURES for ending in ("svg", "png"))
+_RECORDED = "Verdicts as recorded, not audited"
+"""Stands on a figure whose verdicts nobody checked."""
 _PLAIN = _FIGURES | {"report.html", "badge.svg", "badge.json"}
 
 
@@ -76,8 +80,9 @@ def make_report(
 ) -> Made:
     """Draw the figures, carry out the audit, lay out the page and the badge; write nothing.
 
-    Figures are drawn from tables alone. The page and the badge rest on an audit that is carried out now: whatever it
-    can't show, they don't say.
+    The page and the badge rest on an audit that is carried out now: whatever it can't show, they don't say. Figures are
+    drawn from tables; where there is an audit, verdicts on them are worded as it can show them, and where there is none
+    the figure says so.
 
     Parameters
     ----------
@@ -109,18 +114,19 @@ def make_report(
         registry = load_registry()
         slugs = list(dict.fromkeys(resolve(m, registry=registry, root=options.root).slug for m in models))
     tables = read_tables(reports, slugs)
-    drawn = draw_figures(tables) if {"figures", "page"} & set(parts) else ()
-    contents: dict[Path, bytes] = {}
-    if "figures" in parts:
-        for figure in drawn:
-            contents |= figure.files(folder)
     if not {"page", "badge"} & set(parts):
-        return Made(name, folder, contents, None, None)
+        options.say(f"no audit was asked for; on the figures: {_RECORDED}")
+        return Made(name, folder, _files(draw_figures(tables, _unaudited()), folder), None, None)
+    # Drawn before the audit, which takes longer: a table that can't be drawn is told at once.
+    drawn = draw_figures(tables) if {"figures", "page"} & set(parts) else ()
     report = audit(study, options, models, tables=report_contents, replicated=replication_contents)
-    badge = badge_of(report)
+    others = sorted({file.parent.name for file in reports.glob("*/verdicts.*")})
+    badge = badge_of(report, others)
+    figures = _as_shown(drawn, tables, report) if drawn else ()
+    contents = _files(figures, folder) if "figures" in parts else {}
     if "page" in parts:
-        figures = _as_shown(drawn, tables, report)
-        contents[folder / "report.html"] = render(gather(study, reports, report, figures, root=options.root))
+        content = gather(study, reports, report, figures, root=options.root, others=others)
+        contents[folder / "report.html"] = render(content)
     if "badge" in parts:
         contents[folder / "badge.svg"] = badge.svg()
         contents[folder / "badge.json"] = json_bytes(badge.endpoint)
@@ -163,9 +169,32 @@ def _is_own(path: str, start: str) -> bool:
     return rest.parts[1] == "figures" and (len(rest.parts) == 2 or rest.name in _FIGURES)
 
 
+def _files(drawn: Sequence[Drawn], folder: Path) -> dict[Path, bytes]:
+    return {file: content for figure in drawn for file, content in figure.files(folder).items()}
+
+
+def _shows_verdicts(figure: FigureSpec) -> bool:
+    return any(need.table == "verdicts.csv" for need in figure.needs)
+
+
+def _unaudited() -> list[FigureSpec]:
+    """Return the figures, those that show verdicts with the words that nobody checked them."""
+    return [_as_recorded(figure) if _shows_verdicts(figure) else figure for figure in FIGURES]
+
+
+def _as_recorded(spec: FigureSpec) -> FigureSpec:
+    def draw(tables: Tables) -> Figure:
+        figure = spec.draw(tables)
+        top = 1.0 - 0.04 / figure.get_figheight()
+        figure.text(0.988, top, f"{_RECORDED}.", size=6.2, va="top", ha="right")
+        return figure
+
+    return replace(spec, caption=f"{_RECORDED}. {spec.caption}", draw=draw)
+
+
 def _as_shown(drawn: Sequence[Drawn], tables: Tables, report: AuditReport) -> tuple[Drawn, ...]:
     """Return the figures with those that show verdicts drawn again, from what may be said of these."""
-    gates = [figure for figure in FIGURES if any(need.table == "verdicts.csv" for need in figure.needs)]
+    gates = [figure for figure in FIGURES if _shows_verdicts(figure)]
     again = draw_figures(as_shown(tables, shown_verdicts(report)), gates)
     found = {(figure.name, figure.model): figure for figure in again}
     return tuple(found.get((figure.name, figure.model), figure) for figure in drawn)

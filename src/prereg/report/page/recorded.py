@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from prereg.hostile import printable, read_bounded
 from prereg.report.figures.tables import ReportError
+from prereg.report.schema.reading import remedy_for
 
 __all__ = ["Contrast", "Control", "Document", "Permutation", "Recorded", "read_document"]
 
@@ -132,7 +133,7 @@ def read_document(file: Path) -> Document:
     ReportError
         If it is missing or isn't one.
     """
-    remedy = f"git checkout -- {file}   # or make it again: prereg verdicts --model {file.parent.name}"
+    remedy = remedy_for(file)
     try:
         return Document.model_validate_json(read_bounded(file, MAX_BYTES))
     except ValidationError as error:

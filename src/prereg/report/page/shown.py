@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from prereg.activations.models.entries import plain_name
@@ -11,7 +11,7 @@ from prereg.audit import AuditReport
 from prereg.report.figures.tables import Table, Tables
 from prereg.report.rows import ANSWERS
 
-__all__ = ["Shown", "as_shown", "folder_of", "shown_verdicts"]
+__all__ = ["Shown", "as_shown", "folder_of", "left_out", "shown_verdicts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Shown:
     answer
         What the interval alone says, where the outcome may not say it; empty where there is nothing to add.
     counts
-        Whether it counts among the study's hypotheses: one that was added after the freeze doesn't.
+        Whether it counts among the study's hypotheses: one that was added after the freeze doesn't; one that was
+        withdrawn after it does, or an answer that nobody liked could be taken back.
     """
 
     model: str
@@ -60,6 +61,22 @@ def shown_verdicts(report: AuditReport) -> tuple[Shown, ...]:
             answer = "" if row is None else row.answer or ""
             found.append(_shown(report, model, name, recorded, recomputed, answer, states.get(name)))
     return tuple(found)
+
+
+def left_out(report: AuditReport, others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the models that an audit did not look at though the study was asked on them, by folder, sorted.
+
+    Parameters
+    ----------
+    report
+        The audit. Its attempts are those on all models, whichever it was told to look at.
+    others
+        Further models that the study is known to have reports on, by folder.
+    """
+    seen = {row.model for row in report.verdicts} | {folder_of(row.model) for row in report.evidence}
+    # What was tried before the freeze is a pilot: it answers nothing that was promised.
+    asked = {folder_of(count.model) for count in report.attempts if count.registered > 0}
+    return tuple(sorted((asked | set(others)) - seen))
 
 
 def as_shown(tables: Tables, shown: Sequence[Shown]) -> Tables:
@@ -104,7 +121,7 @@ def _shown(
     said = answer or next((word for word in (recomputed, recorded) if word in ANSWERS), "") or ""
     if outcome in ("not_tested", said):
         said = ""
-    return Shown(model, name, outcome, said, counts=state not in ("added", "withdrawn"))
+    return Shown(model, name, outcome, said, counts=state != "added")
 
 
 def _outcome(report: AuditReport, recorded: str | None, recomputed: str | None, state: str | None) -> str:

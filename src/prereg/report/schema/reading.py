@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,9 +11,16 @@ from prereg.hostile import printable, read_bounded
 from prereg.report.figures.tables import ReportError
 from prereg.report.schema.document import VerdictsDocument
 
-__all__ = ["read_verdicts"]
+__all__ = ["read_verdicts", "remedy_for"]
 
 MAX_BYTES = 20_000_000
+
+
+def remedy_for(file: Path) -> str:
+    """Return the next step for a verdicts.json that can't be read: get it back, or make it again."""
+    model = file.absolute().parent.name or "NAME"
+    again = f"prereg verdicts --model {shlex.quote(model)}"
+    return f"git checkout -- {shlex.quote(str(file))}   # or make it again: {again}"
 
 
 def read_verdicts(file: Path) -> VerdictsDocument:
@@ -29,7 +37,7 @@ def read_verdicts(file: Path) -> VerdictsDocument:
         If it is missing, larger than 20 MB, no verdicts.json of format 1, or at odds with itself: an outcome that its
         own registration doesn't allow, counts that are not those of its list, a verdict of another model.
     """
-    remedy = f"git checkout -- {file}   # or make it again: prereg verdicts --model {file.parent.name}"
+    remedy = remedy_for(file)
     try:
         return VerdictsDocument.model_validate_json(read_bounded(file, MAX_BYTES))
     except ValidationError as error:
