@@ -40,7 +40,11 @@ def test_the_project_s_own_studies_can_be_measured(study: Path) -> None:
         ("seed             = 1", "seed             = 9", "no dictionary is trained with 9"),
         ("dictionary_seed     = 1", "dictionary_seed     = 9", "no dictionary is trained with 9"),
         ('fit = "ssm_full" }', 'fit = "sssm" }', "measures no fit 'sssm'"),
-        ('fit = "feature_*" }', 'fit = "featur_*" }', "measures no fit 'featur_*'"),
+        (
+            'fit = "feature_*" }',
+            'fit = "featur_*" }',
+            r"measures no fit 'featur_\*' on model; .* feature_\*, feature_\*_matched",
+        ),
         ('position     = "all"', 'position     = "last"', "only the last one is captured"),
         ("null_draws = 3", "null_drawss = 3", "null_drawss"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 from collections.abc import Collection
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -214,7 +215,7 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel)
             if term.fit not in known and not _is_pattern_of(term.fit, known):
                 raise ProtocolError(
                     f"{protocol_file.path}: {where}: {analysis} measures no fit {term.fit!r} on "
-                    f"{term.arm}; by its settings it measures {', '.join(sorted(known))}",
+                    f"{term.arm}; by its settings it measures {', '.join(_families(known))}",
                     remedy=f"correct the contrast, or the settings in [analyses.{analysis}]",
                 )
 
@@ -239,6 +240,11 @@ def _dictionaries(protocol_file: ProtocolFile, captured: Captured, options: RunO
         device=options.device,
     )
     return library
+
+
+def _families(names: Collection[str]) -> list[str]:
+    """Return names in order, hundreds of numbered ones as their pattern."""
+    return sorted({re.sub(r"[0-9]{3,}", EACH, name) for name in names})
 
 
 def _is_pattern_of(fit: str, known: Collection[str]) -> bool:
