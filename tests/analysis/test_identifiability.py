@@ -153,3 +153,16 @@ def test_two_workers_find_what_one_finds(library: Library, evidence) -> None:
     """Every value, to the last bit."""
     again = measure(WORLD, ASKED, Workers(jobs=2), dictionaries=library)
     assert again.table.equals(evidence.table)
+
+
+@pytest.mark.parametrize(("allowed", "passed"), [(0.9, True), (1e-6, False)])
+def test_kinds_that_are_not_equally_sparse_are_not_compared(
+    library: Library, allowed: float, passed: bool
+) -> None:
+    """L1 has TopK's L0 where codes are read, as nearly as registered, or the comparison is void."""
+    settings = library.settings.model_copy(update={"l0_tolerance": allowed})
+    other = Library.open(library.folder, WORLD, settings, identity="store")
+    found = {check.name: check for check in measure(WORLD, ASKED, Workers(), dictionaries=other).checks}
+    assert found["l0_matched"].passed is passed
+    one = measure(WORLD, ASKED.model_copy(update={"kinds": ("topk",)}), Workers(), dictionaries=other)
+    assert "l0_matched" not in {check.name for check in one.checks}

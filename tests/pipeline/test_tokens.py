@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prereg.activations.view import Tokens
-from prereg.errors import ActivationsError, ProtocolError
+from prereg.errors import ActivationsError
 from prereg.pipeline import Pipeline
 from tests.pipeline.test_pipeline import pipeline, root
 
@@ -56,36 +56,6 @@ def test_answers_go_with_their_prompts(root: Path) -> None:
 def test_without_all_positions_there_are_no_tokens(root: Path) -> None:
     """A study of the readout alone keeps what it needs."""
     assert pipeline(root).capture().view.tokens is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            [("[controls.shuffled", "[analyses.state_space]\nx = 1\n\n[controls.shuffled")],
-            "how to train them",
-        ),
-        (
-            [
-                (
-                    "[controls.shuffled",
-                    "[analyses.dictionaries]\nx = 1\n\n[analyses.state_space]\nx = 1\n\n[controls.shuffled",
-                )
-            ],
-            "only the last one is captured",
-        ),
-    ],
-)
-def test_dictionaries_that_can_not_be_trained_are_refused_with_the_key_to_write(
-    root: Path, changes: list[tuple[str, str]], message: str
-) -> None:
-    """The protocol must say how they are trained, and that every position is captured."""
-    from prereg.pipeline.measuring import _dictionaries
-
-    asked = pipeline(root, *changes)
-    captured = asked.capture()
-    with pytest.raises(ProtocolError, match=message):
-        _dictionaries(asked.protocol_file, captured, asked.options)
 
 
 def test_how_dictionaries_are_trained_is_part_of_what_rests_on_them(root: Path) -> None:

@@ -92,7 +92,11 @@ def test_terms_of_values_and_of_squared_errors_add_up(rng: np.random.Generator) 
         ({"value.f": np.ones((PROMPTS, 4)), "cases.f": np.zeros((PROMPTS, 4))}, "has a value where it is 0"),
         ({"value.f": np.ones((PROMPTS, 4)), "cases.f": np.full((PROMPTS, 4), 0.5)}, "not 0 or 1"),
         ({"value.f": np.full((PROMPTS, 4), np.nan)}, "NaN"),
-        ({"value.g": np.ones((PROMPTS, 4))}, "no column 'sst'"),
+        ({"value.g": np.ones((PROMPTS, 4))}, "no column 'value.f'"),
+        (
+            {"value.f": np.zeros((PROMPTS, 4)), "cases.f": np.zeros((PROMPTS, 4))},
+            "no held-out prompt speaks of",
+        ),
     ],
 )
 def test_a_value_that_says_nothing_clear_is_an_error(columns: dict[str, np.ndarray], message: str) -> None:
@@ -133,6 +137,23 @@ def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     frames = {"model": frame({"value.g": np.ones((PROMPTS, 1))}, SETS["mid"])}
     with pytest.raises(EvidenceError, match="no candidate"):
         theta(frames, claim(contrast((1.0, "f_*"), updates="mid"), quantifier="some"))
+
+
+def test_a_candidate_that_no_prompt_has_is_named(rng: np.random.Generator) -> None:
+    """It can be neither shown nor bounded, and leaving it out would shrink the family unseen."""
+    one = rng.standard_normal((PROMPTS, 1))
+    columns = {"value.f_0": one, "cases.f_0": np.ones_like(one), "value.f_1": 0 * one, "cases.f_1": 0 * one}
+    asked = claim(contrast((1.0, "f_*"), label="f", updates="mid"), quantifier="some")
+    with pytest.raises(EvidenceError, match="f 1: no held-out prompt") as caught:
+        questions(asked, {"model": frame(columns, SETS["mid"])}, SETS, N_LAYERS)
+    assert "more subjects" in str(caught.value.remedy)
+
+
+def test_an_error_does_not_list_hundreds_of_columns() -> None:
+    """A dozen names show what kind of table it is."""
+    columns = {f"value.f_{i}": np.ones((PROMPTS, 1)) for i in range(40)}
+    with pytest.raises(EvidenceError, match="and 28 more"):
+        theta({"model": frame(columns, SETS["mid"])}, claim(contrast((1.0, "g"), updates="mid")))
 
 
 def test_a_planted_candidate_is_found_and_named(rng: np.random.Generator) -> None:

@@ -23,6 +23,8 @@ class AnalysisSpec:
         Whether its `measure` takes ``model``, the `LoadedModel` itself.
     every_update
         Whether its table has rows up to the model's last update, which shows how deep the model is.
+    every_prompt
+        Whether its table has rows for each held-out prompt, and for nothing else.
     """
 
     module: str
@@ -31,6 +33,7 @@ class AnalysisSpec:
     uses_dictionaries: bool = False
     uses_model: bool = False
     every_update: bool = True
+    every_prompt: bool = True
 
 
 ANALYSES = {
@@ -44,7 +47,11 @@ ANALYSES = {
         "prereg.analysis.state_space", "StateSpaceSettings", lean_twin=True, uses_dictionaries=True
     ),
     "state_decoding": AnalysisSpec(
-        "prereg.analysis.state_decoding", "StateDecodingSettings", uses_dictionaries=True, every_update=False
+        "prereg.analysis.state_decoding",
+        "StateDecodingSettings",
+        uses_dictionaries=True,
+        every_update=False,
+        every_prompt=False,
     ),
     "interventions": AnalysisSpec(
         "prereg.analysis.interventions",
@@ -58,6 +65,7 @@ ANALYSES = {
         "IdentifiabilitySettings",
         uses_dictionaries=True,
         every_update=False,
+        every_prompt=False,
     ),
 }
 """Analyses by the name they have in a protocol."""

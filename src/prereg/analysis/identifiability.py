@@ -24,6 +24,8 @@ Columns of the evidence, beside the identity columns
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 from typing import Annotated, Protocol
 
 import numpy as np
@@ -197,9 +199,33 @@ def measure(
         for kind in settings.kinds
     ]
     side = {"features": pa.Table.from_pylist(features)}
-    return Evidence(
-        pa.table(table), side, (_matching_works(dictionaries, settings.kinds[0], seeds[0], updates[0]),)
+    checks = [_matching_works(dictionaries, settings.kinds[0], seeds[0], updates[0])]
+    if {"topk", "l1"} <= set(settings.kinds):
+        checks.append(_equally_sparse(activations, dictionaries, updates))
+    return Evidence(pa.table(table), side, tuple(checks))
+
+
+def _equally_sparse(activations: Activations, library: Library, updates: Sequence[int]) -> Check:
+    """Check that L1 has TopK's L0 at the held-out readout position, on average over updates, under each seed.
+
+    It belongs to what compares the two kinds: what rests on one of them alone is none the worse for it.
+    """
+    off: dict[int, float] = {}
+    for seed in library.seeds:
+        l0 = {"topk": 0.0, "l1": 0.0}
+        for update in updates:
+            held_out = activations.update(update)[activations.held_out]
+            for kind in ("topk", "l1"):
+                codes = library.dictionary(kind, seed, update).codes(held_out)
+                l0[kind] += float((codes > 0.0).sum(axis=1).mean())
+        off[seed] = abs(l0["l1"] - l0["topk"]) / l0["topk"] if l0["topk"] > 0.0 else math.inf
+    worst = max(off, key=lambda seed: off[seed])
+    allowed = library.settings.l0_tolerance
+    detail = (
+        f"mean L0 of L1 at the held-out readout position is at most {off[worst]:.1%} from TopK's (seed {worst}), "
+        f"allowed {allowed:.0%}"
     )
+    return Check(name="l0_matched", passed=all(found <= allowed for found in off.values()), detail=detail)
 
 
 @one_thread

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
 from prereg.audit.case import Case
 from prereg.audit.findings import Finding, Status, short
 from prereg.audit.models import AuditedModel
@@ -180,14 +181,18 @@ def _numbers(piece: Piece, record: Provenance) -> tuple[str, ...]:
         counted = count_rows(piece.file.parent / f"{record.analysis}.{record.arm}.parquet")
     except PreregError as error:
         return (error.message,)
+    spec = ANALYSES.get(record.analysis, AnalysisSpec("", ""))
+    deepest = max(counted.updates, default=-1) + 1
     found = {
-        "prompts": (record.n_prompts, counted.prompts),
-        "subjects": (record.n_subjects, counted.subjects),
-        "rows": (counted.prompts * len(counted.updates), counted.rows),
-        "layers": (record.n_layers, max(counted.updates, default=-1) + 1),
+        "prompts": (record.n_prompts, counted.prompts, spec.every_prompt),
+        "subjects": (record.n_subjects, counted.subjects, spec.every_prompt),
+        "rows": (counted.prompts * len(counted.updates), counted.rows, True),
+        "layers": (record.n_layers, deepest, spec.every_update),
     }
     return tuple(
-        f"{k}: recorded {said}, in the table {is_}" for k, (said, is_) in found.items() if said != is_
+        f"{k}: recorded {said}, in the table {is_}"
+        for k, (said, is_, whole) in found.items()
+        if (said != is_ if whole else not 0 < is_ <= said)
     )
 
 

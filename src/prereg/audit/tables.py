@@ -19,7 +19,7 @@ MAX_RECORD = 2_000_000
 MAX_TABLE = 1_000_000_000
 MAX_UNPACKED = 8_000_000_000
 MAX_ROWS = 50_000_000
-MAX_COLUMNS = 2_000
+MAX_COLUMNS = 8_000
 _FLAT = (
     pa.types.is_string,
     pa.types.is_large_string,

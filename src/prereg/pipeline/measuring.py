@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 from collections.abc import Collection
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import ProtocolError
+from prereg.errors import ProtocolError, StudyError
 from prereg.evidence import Evidence, Provenance, digest_of
 from prereg.protocol import EACH, ProtocolFile
 from prereg.registration.components import LIBRARIES
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
     from prereg.pipeline.options import RunOptions
     from prereg.workers import Workers
 
-__all__ = ["DICTIONARIES", "check_terms", "measure", "provenance_of", "source_digest"]
+__all__ = [
+    "DICTIONARIES",
+    "check_terms",
+    "measure",
+    "provenance_of",
+    "require_measurable",
+    "settings_of",
+    "source_digest",
+]
 
 DICTIONARIES = "dictionaries"
 """The analysis whose settings say how dictionaries are trained, whichever analysis uses them."""
@@ -43,8 +52,6 @@ def measure(
 
     Raises
     ------
-    ProtocolError
-        If it uses dictionaries, and the protocol doesn't say how they are trained or captures the last position only.
     AnalysisError
         Whatever the analysis finds wrong with its data.
     """
@@ -110,6 +117,80 @@ def provenance_of(
     )
 
 
+def settings_of(protocol_file: ProtocolFile, analysis: str) -> BaseModel:
+    """Return an analysis' validated settings.
+
+    Raises
+    ------
+    StudyError
+        If nobody provides that analysis.
+    ProtocolError
+        If the settings don't fit.
+    """
+    if analysis not in ANALYSES:
+        raise StudyError(
+            f"{protocol_file.path}: no analysis is called {analysis!r}; there are {', '.join(ANALYSES)}"
+        )
+    spec = ANALYSES[analysis]
+    model: type[BaseModel] = getattr(importlib.import_module(spec.module), spec.settings)
+    return protocol_file.settings(analysis, model)
+
+
+def require_measurable(protocol_file: ProtocolFile) -> None:
+    """Refuse what the protocol alone shows to be impossible, before anything is captured or registered.
+
+    Every analysis' settings, what they say of each other, and every fit that a claim names.
+
+    Raises
+    ------
+    StudyError
+        If nobody provides an analysis.
+    ProtocolError
+        If settings don't fit, name a set of updates or a dictionary that there is none of, or a claim names a fit that
+        won't be measured.
+    """
+    protocol = protocol_file.protocol
+    found = {analysis: settings_of(protocol_file, analysis) for analysis in protocol.analyses}
+    for analysis, settings in found.items():
+        where = f"{protocol_file.path}: analyses.{analysis}"
+        for key in ("updates", "bands"):
+            named = getattr(settings, key, ())
+            for name in (named,) if isinstance(named, str) else named:
+                if name not in protocol.updates:
+                    raise ProtocolError(
+                        f"{where}.{key}: there is no set of updates {name!r}; there are {', '.join(protocol.updates)}",
+                        remedy=f"add [updates.{name}], or name one that is there",
+                    )
+        if ANALYSES[analysis].uses_dictionaries:
+            _require_dictionaries(protocol_file, where, settings, found.get(DICTIONARIES))
+        check_terms(protocol_file, analysis, settings)
+
+
+def _require_dictionaries(
+    protocol_file: ProtocolFile, where: str, settings: BaseModel, trained: BaseModel | None
+) -> None:
+    """Refuse an analysis of dictionaries that nobody trains."""
+    if trained is None:
+        raise ProtocolError(
+            f"{where}: it rests on sparse dictionaries, and nothing says how to train them",
+            remedy=f"add [analyses.{DICTIONARIES}]",
+        )
+    if protocol_file.protocol.capture.position != "all":
+        raise ProtocolError(
+            f"{where}: dictionaries learn from every position, and only the last one is captured",
+            remedy='write position = "all" under [capture]',
+        )
+    for one, many in (("dictionary_seed", "seeds"), ("seed", "seeds"), ("kind", "kinds"), ("kinds", "kinds")):
+        asked, there = getattr(settings, one, ()), getattr(trained, many)
+        missing = set(asked if isinstance(asked, tuple) else (asked,)) - set(there)
+        if missing:
+            raise ProtocolError(
+                f"{where}.{one}: no dictionary is trained with {', '.join(map(str, sorted(missing)))}; "
+                f"[analyses.{DICTIONARIES}] {many} has {', '.join(map(str, there))}",
+                remedy="add it there, or name one of these",
+            )
+
+
 def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel) -> None:
     """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others.
 
@@ -134,7 +215,7 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel)
             if term.fit not in known and not _is_pattern_of(term.fit, known):
                 raise ProtocolError(
                     f"{protocol_file.path}: {where}: {analysis} measures no fit {term.fit!r} on "
-                    f"{term.arm}; by its settings it measures {', '.join(sorted(known))}",
+                    f"{term.arm}; by its settings it measures {', '.join(_families(known))}",
                     remedy=f"correct the contrast, or the settings in [analyses.{analysis}]",
                 )
 
@@ -149,16 +230,6 @@ def source_digest() -> str:
 
 def _dictionaries(protocol_file: ProtocolFile, captured: Captured, options: RunOptions) -> Library:
     """Return one arm's dictionaries, trained as the protocol says; what is trained already is kept in the cache."""
-    if DICTIONARIES not in protocol_file.protocol.analyses:
-        raise ProtocolError(
-            f"{protocol_file.path}: an analysis here rests on sparse dictionaries, and nothing says how to train them",
-            remedy=f"add [analyses.{DICTIONARIES}]",
-        )
-    if captured.view.tokens is None:
-        raise ProtocolError(
-            f"{protocol_file.path}: dictionaries learn from every position, and only the last one is captured",
-            remedy='write position = "all" under [capture]',
-        )
     # By name: a study that uses no dictionaries does not rest on their code.
     module = importlib.import_module(ANALYSES[DICTIONARIES].module)
     library: Library = module.Library.open(
@@ -169,6 +240,11 @@ def _dictionaries(protocol_file: ProtocolFile, captured: Captured, options: RunO
         device=options.device,
     )
     return library
+
+
+def _families(names: Collection[str]) -> list[str]:
+    """Return names in order, hundreds of numbered ones as their pattern."""
+    return sorted({re.sub(r"[0-9]{3,}", EACH, name) for name in names})
 
 
 def _is_pattern_of(fit: str, known: Collection[str]) -> bool:

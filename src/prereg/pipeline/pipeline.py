@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
@@ -15,19 +14,20 @@ from filelock import FileLock, Timeout
 
 from prereg.activations.models import load_registry, resolve
 from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import EvidenceError, ModelError, StudyError
+from prereg.errors import EvidenceError, ModelError
 from prereg.evidence import Evidence, digest_of, read_evidence, write_evidence
 from prereg.pipeline.measuring import (
     DICTIONARIES,
-    check_terms,
     measure,
     provenance_of,
+    require_measurable,
+    settings_of,
     source_digest,
 )
 from prereg.pipeline.options import RunOptions
 from prereg.pipeline.revisions import revision
 from prereg.pipeline.shelf import Shelf
-from prereg.protocol import ProtocolFile, plain
+from prereg.protocol import Protocol, ProtocolFile, plain
 from prereg.registration.binding import Binding
 from prereg.workers import Workers, refused_by_disk
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from prereg.pipeline.capturing import Captured, Capturing
 
 __all__ = ["Pipeline", "arms_of"]
+
+LATER = ("at_depth",)
+"""Ways to name a set of updates that evidence was measured without."""
 
 
 def arms_of(protocol_file: ProtocolFile) -> tuple[str, ...]:
@@ -100,22 +103,8 @@ class Pipeline:
         return revision(self.entry, self.options)
 
     def settings(self, analysis: str) -> BaseModel:
-        """Return an analysis' validated settings.
-
-        Raises
-        ------
-        StudyError
-            If nobody provides that analysis.
-        ProtocolError
-            If the settings don't fit.
-        """
-        if analysis not in ANALYSES:
-            raise StudyError(
-                f"{self.protocol_file.path}: no analysis is called {analysis!r}; there are {', '.join(ANALYSES)}"
-            )
-        spec = ANALYSES[analysis]
-        model: type[BaseModel] = getattr(importlib.import_module(spec.module), spec.settings)
-        return self.protocol_file.settings(analysis, model)
+        """Return an analysis' validated settings; errors as `settings_of`."""
+        return settings_of(self.protocol_file, analysis)
 
     def key(self, analysis: str, arm: str) -> str:
         """Return the digest of everything that the numbers of one analysis of one arm depend on.
@@ -142,7 +131,7 @@ class Pipeline:
             "prompts": p.prompts.model_dump(mode="json", exclude={"rationale"}),
             "split": p.split.model_dump(mode="json", exclude={"rationale"}),
             "capture": p.capture.model_dump(mode="json"),
-            "updates": {n: s.model_dump(mode="json", exclude={"description"}) for n, s in p.updates.items()},
+            "updates": _sets(p),
             "model": revision,
             "dtype": self.options.dtype,
         }
@@ -221,8 +210,9 @@ class Pipeline:
             return self.capturing.verify(arm, sample)
 
     def _measure(self, analysis: str, arm: str) -> None:
+        # All of them, not this one's alone: what is wrong with the last analysis is told before the first one's hours.
+        require_measurable(self.protocol_file)
         settings = self.settings(analysis)
-        check_terms(self.protocol_file, analysis, settings)
         captured = self.capturing.capture(arm)
         key, registration = self.key(analysis, arm), self._registration()
         checkpoint = digest_of([key, source_digest(), registration, str(self.report_folder.resolve())])
@@ -290,3 +280,15 @@ class Pipeline:
 
 def _name(analysis: str, arm: str) -> str:
     return f"{analysis}.{arm}"
+
+
+def _sets(protocol: Protocol) -> dict[str, dict[str, object]]:
+    """Return the sets of updates as evidence is keyed by them.
+
+    What came to the format later is left out of a protocol in which no set uses it: evidence from before keeps its key.
+    """
+    later = {name for name in LATER if all(getattr(s, name) is None for s in protocol.updates.values())}
+    return {
+        name: spec.model_dump(mode="json", exclude={"description", *later})
+        for name, spec in protocol.updates.items()
+    }

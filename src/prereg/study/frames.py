@@ -19,6 +19,11 @@ __all__ = ["Frame", "Question", "frame_of", "questions"]
 
 Matrix = npt.NDArray[np.float64]
 
+MOST_NAMED = 12
+"""Columns that an error names."""
+
+_AGAIN = "put back the file that was measured (git checkout), or remove it and run `prereg measure` again"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
@@ -66,14 +71,18 @@ class Frame:
             If the column or an update was not measured, or a number is not finite.
         """
         if column not in self.columns:
-            have = ", ".join(sorted(c for c in self.columns if c.startswith(("sse.", "sst", "value."))))
-            raise EvidenceError(f"{self.name}: no column {column!r} was measured; there are {have}")
+            have = sorted(c for c in self.columns if c.startswith(("sse.", "sst", "value.")))
+            more = f" and {len(have) - MOST_NAMED} more" if len(have) > MOST_NAMED else ""
+            raise EvidenceError(
+                f"{self.name}: no column {column!r} was measured; there are {', '.join(have[:MOST_NAMED])}{more}",
+                remedy=_AGAIN,
+            )
         missing = sorted(set(updates) - set(self.updates))
         if missing:
             raise EvidenceError(f"{self.name}: updates {missing} were not measured")
         values = self.columns[column][:, np.searchsorted(self.updates, updates)]
         if not np.isfinite(values).all():
-            raise EvidenceError(f"{self.name}: column {column!r} holds NaN or infinite values")
+            raise EvidenceError(f"{self.name}: column {column!r} holds NaN or infinite values", remedy=_AGAIN)
         return values
 
     def ratio(self, fit: str, baseline: str | None, updates: Sequence[int]) -> tuple[Matrix, Matrix]:
@@ -88,6 +97,8 @@ class Frame:
             If the fit was not measured, a value has a baseline, or a value stands where it speaks of no case.
         """
         if f"value.{fit}" not in self.columns:
+            if "sst" not in self.columns:
+                self.any(f"value.{fit}", updates)
             sst = self.at("sst" if baseline is None else f"sst.{baseline}", updates)
             return sst - self.at(f"sse.{fit}", updates), sst
         if baseline is not None:
@@ -97,7 +108,9 @@ class Frame:
             return values, np.ones_like(values)
         cases = self.at(f"cases.{fit}", updates)
         if not ((cases == 0.0) | (cases == 1.0)).all() or (values[cases == 0.0] != 0.0).any():
-            raise EvidenceError(f"{self.name}: cases.{fit} is not 0 or 1, or {fit} has a value where it is 0")
+            raise EvidenceError(
+                f"{self.name}: cases.{fit} is not 0 or 1, or {fit} has a value where it is 0", remedy=_AGAIN
+            )
         return values, cases
 
     @property
@@ -224,6 +237,11 @@ def questions(
                 weights = np.full(n_ratios, 1.0 / len(updates))
                 if contrast.over == "trend":
                     weights = _trend(n_ratios, updates, n_layers)
+            if not (rows[1].sum(axis=0) > 0.0).all():
+                raise EvidenceError(
+                    f"{label}: no held-out prompt speaks of it at updates {list(updates)}, so it can't be asked",
+                    remedy="ask of candidates that more subjects have, in a study of its own",
+                )
             found.append(Question(label, updates, RatioTable.from_rows(units, *rows), weights, rows))
     return tuple(found)
 

@@ -46,13 +46,17 @@ class Search:
     """What a claim that one contrast is enough for has beside an interval; see `prereg.inference.decide_some`.
 
     ``adjusted_p`` is in the order of the contrasts. ``bound`` is what no contrast lies beyond, where the claim is not
-    shown; ``mde`` the distance from the threshold that a typical contrast would have been found at with power 0.8.
-    Either is infinite where the data can't tell.
+    shown; ``mde`` the distance from the threshold that a typical contrast would have been found at with power 0.8, and
+    ``mde_largest`` the one that needs most. They are infinite where the data can't tell. ``critical`` is what a
+    contrast's distance from the threshold must pass, in standard errors: few units behind some candidate make it large
+    for all.
     """
 
     adjusted_p: tuple[float, ...]
     bound: float
     mde: float
+    mde_largest: float
+    critical: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +175,9 @@ class Verdict:
             lines.append(f"    ... and {len(r.contrasts) - len(self._shown())} more")
         if r.search is not None:
             lines.append(
-                f"  search     {len(r.contrasts)} candidates, none beyond {r.search.bound:+.4f}; one at "
-                f"{r.search.mde:.4f} from the threshold would have been found with power 0.8"
+                f"  search     {len(r.contrasts)} candidates, none beyond {r.search.bound:+.4f}; a typical one at "
+                f"{r.search.mde:.4f} from the threshold would have been found with power 0.8, the hardest at "
+                f"{r.search.mde_largest:.4f} ({r.search.critical:.1f} standard errors are called for)"
             )
         lines += [f"  caution    {line}" for line in r.cautions[:MOST_CAUTIONS]]
         if len(r.cautions) > MOST_CAUTIONS:
@@ -322,6 +327,8 @@ def _search(search: Search | None) -> dict[str, Any]:
             "adjusted_p": [_round(p) for p in search.adjusted_p],
             "bound": _round(search.bound),
             "mde": _round(search.mde),
+            "mde_largest": _round(search.mde_largest),
+            "critical": _round(search.critical),
         }
     }
 

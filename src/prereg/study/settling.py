@@ -150,7 +150,13 @@ def _some(
         binds=records[decision.best].label,
         reason=decision.reason,
         contrasts=records,
-        search=Search(decision.adjusted_p, decision.equivalence_bound, decision.mde),
+        search=Search(
+            decision.adjusted_p,
+            decision.equivalence_bound,
+            decision.mde,
+            decision.mde_largest,
+            decision.critical,
+        ),
         cautions=cautions(best, claim.threshold, claim.direction, level, method=spec.interval),
     )
 

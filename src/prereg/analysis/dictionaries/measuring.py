@@ -12,7 +12,6 @@ Side tables: ``dictionaries``, one row each; ``training``, their curves.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -85,15 +84,13 @@ def measure(
         "dictionaries": pa.Table.from_pylist(rows),
         "training": pa.Table.from_pylist(_curves(dictionaries, wanted)),
     }
-    checks = [
+    checks = (
         _fresh(activations, dictionaries),
         _alive(rows, settings),
         _explains(rows),
         baseline_support(frame, settings.min_stratum_prompts),
-    ]
-    if "l1" in settings.kinds:
-        checks.append(_matched(rows, settings))
-    return Evidence(table, side, tuple(checks))
+    )
+    return Evidence(table, side, checks)
 
 
 def _reconstruct(library: Library, one: Wanted, held_out: Floats, total: float) -> tuple[Floats, Row]:
@@ -164,26 +161,6 @@ def _explains(rows: Sequence[Row]) -> Check:
     if poor:
         detail += f"; not above 0: {'; '.join(map(_name, poor[:5]))}"
     return Check(name="dictionaries_explain", passed=not poor, detail=detail)
-
-
-def _matched(rows: Sequence[Row], settings: DictionarySettings) -> Check:
-    """Check that L1 has TopK's L0 at the readout position, on average over updates, under each seed."""
-    off = {}
-    for seed in settings.seeds:
-        l0 = {
-            kind: [_number(row["l0_held_out"]) for row in rows if (row["kind"], row["seed"]) == (kind, seed)]
-            for kind in settings.kinds
-        }
-        off[seed] = (
-            abs(sum(l0["l1"]) - sum(l0["topk"])) / sum(l0["topk"]) if sum(l0["topk"]) > 0 else math.inf
-        )
-    worst = max(off, key=lambda seed: off[seed])
-    detail = (
-        f"mean L0 of L1 at the held-out readout position is at most {off[worst]:.1%} from TopK's (seed {worst}), "
-        f"allowed {settings.l0_tolerance:.0%}"
-    )
-    passed = all(found <= settings.l0_tolerance for found in off.values())
-    return Check(name="l0_matched", passed=passed, detail=detail)
 
 
 def _number(value: object) -> float:

@@ -83,6 +83,8 @@ class Search(_Record):
     adjusted_p: tuple[float | None, ...] = ()
     bound: float | None = None
     mde: float | None = None
+    mde_largest: float | None = None
+    critical: float | None = None
 
 
 class Recorded(_Record):

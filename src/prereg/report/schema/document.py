@@ -99,7 +99,13 @@ class Search(_Record):
 
     adjusted_p: tuple[Number, ...] = Field(description="One for each contrast, in their order.")
     bound: Number = Field(description="What no contrast lies beyond, where the claim is not shown.")
-    mde: Number = Field(description="Distance from the threshold that would have been found with power 0.8.")
+    mde: Number = Field(
+        description="Distance from the threshold at which a typical contrast would have been found with power 0.8."
+    )
+    mde_largest: Number = Field(description="The same of the contrast that needs most.")
+    critical: Number = Field(
+        description="Standard errors from the threshold that a contrast must pass, the search corrected for."
+    )
 
 
 class Claim(_Record):
