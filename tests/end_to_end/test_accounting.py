@@ -364,7 +364,7 @@ SUPPORT = "    import dataclasses\n    from prereg.inference import Outcome\n"
     [
         (
             {
-                "conftest.py": "import dataclasses\nimport prereg.study.deciding as d\n"
+                "conftest.py": "import dataclasses\nimport prereg.study.settling as d\n"
                 "from prereg.inference import Outcome\nreal = d.decide_conjunction\n"
                 "def fake(*a, **k):\n    return dataclasses.replace(real(*a, **k), outcome=Outcome.SUPPORTED)\n"
                 "d.decide_conjunction = fake\n"

@@ -21,7 +21,7 @@ from prereg.errors import StudyError
 from prereg.inference import verdict as deciding_alone
 from prereg.pytest_plugin.defined import defined_by
 from prereg.pytest_plugin.tamper import Integrity
-from prereg.study import deciding, records
+from prereg.study import settling, records
 from prereg.study import study as studying
 
 
@@ -39,7 +39,7 @@ def wrapped(*_: object, **__: object) -> Any:
 
 
 PATCHES: dict[str, tuple[object, str, object]] = {
-    "prereg.study.deciding.decide_conjunction": (deciding, "decide_conjunction", fake),
+    "prereg.study.settling.decide_conjunction": (settling, "decide_conjunction", fake),
     "prereg.inference.verdict.decide_conjunction": (deciding_alone, "decide_conjunction", wrapped),
     "prereg.inference.headline_intervals_many": (prereg.inference, "headline_intervals_many", fake),
     "prereg.study.study.Study.verdict": (studying.Study, "verdict", fake),
@@ -92,7 +92,7 @@ def test_a_fault_stays_after_the_patch_is_gone(monkeypatch: pytest.MonkeyPatch) 
     """A patch for a moment is enough to distrust the session."""
     integrity = Integrity()
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "decide_conjunction", fake)
+        patch.setattr(settling, "decide_conjunction", fake)
         integrity.faults()
     assert integrity.faults()
     assert "decide_conjunction" in str(integrity.explain())
