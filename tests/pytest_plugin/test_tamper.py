@@ -21,7 +21,7 @@ from prereg.errors import StudyError
 from prereg.inference import verdict as deciding_alone
 from prereg.pytest_plugin.defined import defined_by
 from prereg.pytest_plugin.tamper import Integrity
-from prereg.study import settling, records
+from prereg.study import records, settling
 from prereg.study import study as studying
 
 
