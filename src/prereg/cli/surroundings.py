@@ -75,9 +75,7 @@ class Check:
 def python_check() -> Check:
     """Return which Python and which prereg run here."""
     system = f"{platform.system()} {platform.machine()}"
-    return Check(
-        "python", "ok", f"{platform.python_version()}, prereg {metadata.version('prereg')}, {system}"
-    )
+    return Check("python", "ok", f"{platform.python_version()}, prereg {_own_version()}, {system}")
 
 
 def missing_of(extra: str) -> tuple[str, ...]:
@@ -223,6 +221,10 @@ def _needs(extra: str) -> list[str]:
         break
     found = [_EXTRA.match(line) for line in lines]
     return [match[1] for match in found if match is not None and match[2] == extra]
+
+
+def _own_version() -> str:
+    return next((found for name in _NAMES if (found := _version(name)) is not None), "of no known version")
 
 
 def _version(package: str) -> str | None:
