@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from prereg.inference import BootstrapPlan, RatioTable, intervals
 from prereg.study.frames import Frame, frame_of
 from prereg.tabular import Cell, csv_bytes
 
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCE_TABLES", "source_tables"]
 
+FloatArray = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+"""Of the bounds beside an effect."""
+
 SOURCE_TABLES: dict[str, tuple[str, ...]] = {
     "ssm_gain_by_update.csv": ("arm", "update", "depth", "comparison", "gain"),
     "ssm_grid.csv": ("arm", "updates", "state", "rank", "ssm", "readout_parameters", "readout_rank"),
@@ -26,7 +33,8 @@ SOURCE_TABLES: dict[str, tuple[str, ...]] = {
     "state_memory.csv": ("arm", "fit", "quantity", "estimate", "se", "low", "high", "level", "groups"),
     "state_decoding.csv": ("update", "depth", "reader", "accuracy", "prompts"),
     "causal_effects.csv": (
-        "update", "feature", "fit", "effect", "random", "matched", "prompts", "subjects", "training_effect",
+        "update", "feature", "fit", "effect", "low", "high", "random", "matched", "prompts", "subjects",
+        "training_effect",
     ),
     "causal_context.csv": ("update", "fit", "mean", "prompts"),
     "dictionary_stability.csv": (
@@ -45,9 +53,9 @@ mean over pairs of layers of what a source adds to an update that many blocks on
 memory and half-lives are in blocks, with jackknife intervals over training subjects. ``effect``, ``random`` and
 ``matched`` are nats of the answer's log-probability that are lost without the feature, without a random direction of
 the same norm, and without another active feature of about that norm, means over the held-out prompts on which the
-feature is active. ``cosine`` is the mean over matched pairs of live features, ``share`` that of pairs above the
-registered cosine; ``_all`` counts dead features too. ``explained`` is a dictionary's explained variance on its own
-rows.
+feature is active; ``low`` and ``high`` bound the effect by delta-t over subjects at level 0.95, each by itself.
+``cosine`` is the mean over matched pairs of live features, ``share`` that of pairs above the registered cosine; ``_all``
+counts dead features too. ``explained`` is a dictionary's explained variance on its own rows.
 """
 
 COMPARISONS = {
@@ -152,7 +160,9 @@ def _effects(evidence: Evidence) -> Iterable[dict[str, Cell]]:
     frame = frame_of(evidence, "interventions")
     for row in evidence.side["candidates"].to_pylist():
         update, fit = row["update"], row["fit"]
-        asked = float(frame.ratio(fit, None, (update,))[1].sum()) > 0.0
+        above, below = frame.ratio(fit, None, (update,))
+        asked = float(below.sum()) > 0.0
+        low, high = _bounds(frame, above, below) if asked else (None, None)
         yield {
             "update": update,
             "feature": row["feature"],
@@ -161,10 +171,21 @@ def _effects(evidence: Evidence) -> Iterable[dict[str, Cell]]:
                 name: _mean(frame, fit + ending, (update,)) if asked else None
                 for name, ending in (("effect", ""), ("random", "_random"), ("matched", "_matched"))
             },
+            "low": low,
+            "high": high,
             "prompts": row["held_out_prompts"],
             "subjects": row["held_out_subjects"],
             "training_effect": row["training_effect"],
         }
+
+
+def _bounds(frame: Frame, above: FloatArray, below: FloatArray) -> tuple[float, float]:
+    """Return the delta-t interval of a mean over subjects; it draws nothing, whatever the plan."""
+    table = RatioTable.from_rows(frame.subjects, above, below)
+    plan = BootstrapPlan(table.n_units, 64, 0)
+    (found,) = intervals(table, [1.0], plan, LEVEL, methods=("delta_t",))
+    interval = found.interval("delta_t", LEVEL)
+    return interval.low, interval.high
 
 
 def _context(evidence: Evidence) -> Iterable[dict[str, Cell]]:
