@@ -54,8 +54,8 @@ memory and half-lives are in blocks, with jackknife intervals over training subj
 ``matched`` are nats of the answer's log-probability that are lost without the feature, without a random direction of
 the same norm, and without another active feature of about that norm, means over the held-out prompts on which the
 feature is active; ``low`` and ``high`` bound the effect by delta-t over subjects at level 0.95, each by itself.
-``cosine`` is the mean over matched pairs of live features, ``share`` that of pairs above the registered cosine; ``_all``
-counts dead features too. ``explained`` is a dictionary's explained variance on its own rows.
+``cosine`` is the mean over matched pairs of live features, ``share`` that of pairs above the registered cosine;
+``_all`` counts dead features too. ``explained`` is a dictionary's explained variance on its own rows.
 """
 
 COMPARISONS = {
