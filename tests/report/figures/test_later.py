@@ -79,3 +79,21 @@ def test_a_replication_is_drawn_from_its_tracked_table(reports: Path) -> None:
     assert b"H1: deep" not in found.svg
     write(reports / "replication.csv", head, rows[1:])
     assert b"no contrast could be pooled" in draw_figures(read_tables(reports), [spec])[0].svg
+
+
+def test_one_fit_s_path_is_one_line_and_three_gains_are_drawn(tmp_path: Path) -> None:
+    """A second fit, and a fourth comparison, stay in their tables."""
+    from prereg.report.figures.later import draw_ssm_gain, draw_state_path
+    from prereg.report.figures.tables import read_tables
+
+    folder = tmp_path / "m"
+    folder.mkdir()
+    write(folder / "verdicts.csv", "hypothesis", [("H",)])
+    rows = [("model", fit, g, 0.5**g) for fit in ("ssm", "ssm_full") for g in (1, 2, 3)]
+    write(folder / "state_path.csv", "arm,fit,gap,energy", rows)
+    gains = [("model", u, u / 4, f"comparison {i}", 0.1) for i in range(5) for u in (1, 2, 3)]
+    write(folder / "ssm_gain_by_update.csv", "arm,update,depth,comparison,gain", gains)
+    tables = read_tables(tmp_path)
+    (line,) = [x for x in draw_state_path(tables).axes[0].lines if len(x.get_xdata()) > 2]
+    assert list(line.get_xdata()) == [1, 2, 3]
+    assert len(draw_ssm_gain(tables).axes) == 3

@@ -7,7 +7,7 @@ The contract is the columns; further ones are allowed. An empty field is a value
     (difference of held-out R2); optional ``low``, ``high``.
 ``state_path.csv``
     ``arm``, ``gap`` (blocks between source and target), ``energy`` (mean share of what a source at that gap adds);
-    optional ``low``, ``high``.
+    optional ``low``, ``high``, and ``fit``, of which the first is drawn.
 ``causal_effects.csv``
     ``update``, ``feature``, ``effect`` (nats of the answer's log-probability that are lost without it), ``low``,
     ``high``, ``random``, ``matched`` (the same for a random direction of the same norm, and for another feature).
@@ -38,12 +38,14 @@ STATE_PATH = ("arm", "gap", "energy")
 CAUSAL_EFFECTS = ("update", "feature", "effect", "low", "high", "random", "matched")
 DICTIONARY_STABILITY = ("update", "depth", "kind", "pair", "cosine", "null_cosine")
 MODEL = "model"
+MOST_PANELS = 3
 
 
 def draw_ssm_gain(tables: Tables) -> Figure:
     """Draw the gain of the state-space model over each readout, update by update; twins as thin grey curves."""
     table = tables.one("ssm_gain_by_update.csv")
-    names = table.values("comparison")
+    # Further ones (other kinds of dictionary, the null) stay in the table: three panels can be read side by side.
+    names = table.values("comparison")[:MOST_PANELS]
     figure, panels = _row(len(names), sharey=True)
     for panel, name in zip(panels, names, strict=True):
         for arm in (a for a in table.values("arm") if a != MODEL):
@@ -58,7 +60,7 @@ def draw_ssm_gain(tables: Tables) -> Figure:
         )
         panel.axhline(0.0, color=INK, linewidth=0.6)
         panel.set_title(label(name))
-        panel.set_xlabel("depth, update / number of blocks")
+        panel.set_xlabel("depth, update / blocks")
     panels[0].set_ylabel("gain in held-out R2")
     _legend(panels[0], twins=len(table.values("arm")) > 1)
     return figure
@@ -67,10 +69,12 @@ def draw_ssm_gain(tables: Tables) -> Figure:
 def draw_state_path(tables: Tables) -> Figure:
     """Draw what a source still adds to an update, against the number of blocks between them."""
     table = tables.one("state_path.csv")
+    # Of several fits the first; one line can't go through two of them.
+    fit = {"fit": table.values("fit")[0]} if "fit" in table.columns else {}
     figure, (panel,) = _row(1)
     for arm in (a for a in table.values("arm") if a != MODEL):
-        _line(panel, table, table.where(arm=arm), "gap", "energy", _TWIN)
-    _line(panel, table, table.where(arm=MODEL), "gap", "energy", LINES[0] | {"label": "trained"})
+        _line(panel, table, table.where(arm=arm, **fit), "gap", "energy", _TWIN)
+    _line(panel, table, table.where(arm=MODEL, **fit), "gap", "energy", LINES[0] | {"label": "trained"})
     panel.set_xlabel("gap in blocks between source and update")
     panel.set_ylabel("energy")
     panel.set_ylim(bottom=0.0)
