@@ -14,6 +14,7 @@ from prereg.evidence import Evidence
 from prereg.inference import BootstrapPlan, Outcome, decide_some
 from prereg.protocol import Hypothesis
 from prereg.study.frames import Frame, frame_of, questions
+from tests.study.made_up import claim, contrast
 
 PROMPTS, N_LAYERS = 24, 8
 SETS = {"late": (4, 5, 6, 7), "mid": (4,), "two": (6, 7)}
@@ -33,28 +34,6 @@ def frame(columns: Mapping[str, np.ndarray], updates: tuple[int, ...] = SETS["la
         }
     )
     return frame_of(Evidence(table), "made up")
-
-
-def claim(*contrasts: dict[str, object], **changes: object) -> Hypothesis:
-    """Return a claim about these contrasts."""
-    content = {
-        "claim": "Something is there.",
-        "evidence": "made_up",
-        "estimand": "A mean of something.",
-        "units": "nats",
-        "direction": "greater",
-        "threshold": 0.1,
-        "rationale": "Made up for a test.",
-        "family": "primary",
-        "contrasts": contrasts,
-    }
-    return Hypothesis.model_validate(content | changes, strict=False)
-
-
-def contrast(
-    *terms: tuple[float, str], label: str = "c", updates: str = "late", **more: object
-) -> dict[str, object]:
-    return {"label": label, "updates": updates, "terms": [{"weight": w, "fit": f} for w, f in terms], **more}
 
 
 def theta(frames: Mapping[str, Frame], asked: Hypothesis) -> list[float]:

@@ -11,10 +11,11 @@ import pytest
 from prereg.errors import ProtocolError
 from prereg.evidence import Evidence
 from prereg.inference import Outcome, WeightPlan, crossed, mean, weighted_intervals
-from prereg.protocol import Hypothesis, Inference, read_protocol
+from prereg.protocol import Inference, read_protocol
 from prereg.study.frames import Frame, frame_of, questions
 from prereg.study.records import ClaimResult
 from prereg.study.settling import settle
+from tests.study.made_up import claim, contrast
 
 SUBJECTS, TEMPLATES = 30, 12
 GOOD = Path(__file__).parents[1] / "data" / "protocol.toml"
@@ -59,20 +60,7 @@ def spec(unit: str) -> Inference:
     )
 
 
-CLAIM = Hypothesis.model_validate(
-    {
-        "claim": "Something is there.",
-        "evidence": "made_up",
-        "estimand": "A mean of something.",
-        "units": "nats",
-        "direction": "greater",
-        "threshold": 0.1,
-        "rationale": "Made up for a test.",
-        "family": "primary",
-        "contrasts": [{"label": "c", "updates": "all", "terms": [{"weight": 1.0, "fit": "f"}]}],
-    },
-    strict=False,
-)
+CLAIM = claim(contrast((1.0, "f"), updates="all"))
 
 
 def settled(effects: np.ndarray, unit: str, relations: int = 1) -> ClaimResult:

@@ -25,6 +25,7 @@ __all__ = [
     "Models",
     "Offline",
     "ReportDir",
+    "Shown",
     "StudyFolder",
     "cache_folder",
     "distinct",
@@ -36,6 +37,15 @@ __all__ = [
 
 DEFAULT_MODEL = "pythia-tiny"
 
+Shown = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="show only this model; repeat it for several [default: every model that has reports]",
+        show_default=False,
+    ),
+]
 StudyFolder = Annotated[
     Path | None,
     typer.Argument(

@@ -12,6 +12,7 @@ from prereg.cli.options import (
     CacheDir,
     Json,
     ReportDir,
+    Shown,
     StudyFolder,
     project_root,
     run_options,
@@ -34,15 +35,7 @@ class _Part(StrEnum):
 
 def report(
     study: StudyFolder = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="show only this model; repeat it for several [default: every model that has reports]",
-            show_default=False,
-        ),
-    ] = None,
+    model: Shown = None,
     only: Annotated[
         list[_Part] | None,
         typer.Option(
@@ -66,9 +59,10 @@ def report(
 ) -> None:
     """Draw the figures, write a page for a reviewer and a badge, from what is tracked in reports/.
 
-    Neither torch, a model nor a cache is needed, and nothing is measured. Figures are drawn from the CSV tables
-    alone. The page and the badge rest on an audit that is carried out now, and say no more than it can show: where
-    the audit is unverified, so is every verdict on them. It takes some ten seconds.
+    Neither torch, a model nor a cache is needed, and nothing is measured. The numbers in figures come from the CSV
+    tables alone. The page, the badge, and the verdicts' words in figures made with them rest on an audit that is
+    carried out now, and say no more than it can show: where the audit is unverified, so is every verdict. It takes
+    some ten seconds.
 
     \b
     What is written:

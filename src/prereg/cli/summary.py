@@ -11,6 +11,7 @@ import typer
 from prereg.cli.options import (
     CacheDir,
     ReportDir,
+    Shown,
     StudyFolder,
     project_root,
     run_options,
@@ -26,15 +27,7 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 
 def summary(
     study: StudyFolder = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="show only this model; repeat it for several [default: every model that has reports]",
-            show_default=False,
-        ),
-    ] = None,
+    model: Shown = None,
     github: Annotated[
         bool,
         typer.Option("--github", help=f"append to the file that ${VARIABLE} names, not to standard output"),
