@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,10 +28,18 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the sample project once; tests get copies."""
+    root = tmp_path_factory.mktemp("original")
+    registered_project(root)
+    return root
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a registered project whose one study has evidence for two supported hypotheses."""
-    registered_project(tmp_path)
+    shutil.copytree(original, tmp_path, symlinks=True, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREREG_CACHE", str(tmp_path / "cache"))
     return tmp_path

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from prereg.cli.completion import reported
 from prereg.cli.options import (
     CacheDir,
     Json,
@@ -28,6 +29,7 @@ def audit(
             "--model",
             metavar="NAME",
             help="look only at this model's reports; repeat it for several [default: every model that has reports]",
+            autocompletion=reported,
             show_default=False,
         ),
     ] = None,
@@ -38,8 +40,8 @@ def audit(
     """Check everything that the study's verdicts rest on, and print a page for a reviewer.
 
     The whole git history of the promise, the gates, the evidence and the attempts is walked, and every interval and
-    verdict is computed again from per-prompt evidence. Nothing is measured or written; neither torch nor a model is
-    needed. It takes seconds.
+    verdict is computed again from per-prompt evidence. Nothing is measured, and nothing is written but digests of
+    local models, which the cache folder remembers; neither torch nor a model is needed. It takes seconds.
 
     \b
     The checks, in the order in which they are shown:
@@ -49,7 +51,7 @@ def audit(
       promise       protocol.toml is the promise in force
       windows       it was so at every commit since, reverted edits included
       components    gates, code and facts are the registered ones
-      amendments    each shown; none edited, removed, or denying what was on record
+      amendments    each shown; none edited, removed or denying what was known
       attempts      the log is whole, and every verdict is in it
       evidence      whole, and measured under the registration
       verdicts      computed again from evidence; every table compared

@@ -87,9 +87,14 @@ def verify(
 ) -> None:
     """Read every byte of finished stores and of fetched models again, and compare with what was written.
 
-    Takes as long as reading the files. Exits with 2 if anything differs; a damaged store is repaired by
-    running its capture again, which redoes only the damaged blocks.
-    """
+    Takes as long as reading the files. A damaged store is repaired by running its capture again, which redoes only the
+    damaged blocks.
+
+    \b
+    Exit codes:
+      0  all that could be checked is whole
+      2  something is damaged, or an error
+    """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
         cache = cache_folder(cache_dir)
         stores = _stores(cache) if not keys else [_one(cache, key) for key in keys]

@@ -15,18 +15,19 @@ from prereg.cli.models import models
 from prereg.cli.new import new
 from prereg.cli.registering import amend, freeze
 from prereg.cli.report import report
+from prereg.cli.root import Root, asks_for_json
 from prereg.cli.schema import schema
 from prereg.cli.stages import capture, measure
 from prereg.cli.summary import summary
-from prereg.cli.told import told, whole_or_error
+from prereg.cli.told import BUG, tell_machine, told, whole_or_error
 from prereg.cli.verdicts import verdicts
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="prereg",
+    cls=Root,
     no_args_is_help=True,
-    add_completion=False,
     # An exception that nobody foresaw keeps its traceback: it is a bug, and the traceback is the report.
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -41,21 +42,22 @@ def _root() -> None:
     data. Three stages lead to an answer, each addressed by content and done at most once:
 
     \b
-      prereg capture   run the model, keep its residual stream     minutes, needs torch
-      prereg measure   fit kernels and their nulls, held out        minutes
-      prereg verdicts  compare intervals with the thresholds        a second
-      prereg report    figures, a page for a reviewer, a badge      seconds
+      prereg capture    run the model, keep its residual stream   minutes, torch
+      prereg measure    fit kernels and their nulls, held out     minutes
+      prereg verdicts   compare intervals with the thresholds     a second
+      prereg report     figures, a page for a reviewer, a badge   seconds
 
     `pytest gates/` does all three where they are missing, and asserts what the study claims.
 
     What was promised, and that nothing was bent since:
 
     \b
-      prereg calibrate simulate each gate: how often it errs, how often it finds what is there
-      prereg freeze    register a study, before the data
-      prereg amend     add a change to a registration, with its reason
-      prereg audit     check everything that the verdicts rest on
-      prereg diff      say what changed in a promise between two commits
+      prereg calibrate  simulate each gate: how often it errs, and how often
+                        it finds what is there
+      prereg freeze     register a study, before the data
+      prereg amend      add a change to a registration, with its reason
+      prereg audit      check everything that the verdicts rest on
+      prereg diff       say what changed in a promise between two commits
 
     \b
     Start with:
@@ -65,8 +67,21 @@ def _root() -> None:
       prereg verdicts --measure --model pythia-tiny
 
     \b
-    Exit codes: 0 done, and for verdicts all supported; 1 not all supported;
-    2 an error; 130 interrupted (run the same command again to resume).
+    For machines:
+      --json            each command then prints one JSON document on standard
+                        output and nothing else, errors included
+      NO_COLOR=1        no colours; there are none in a pipe or a file anyway
+
+    \b
+    Exit codes:
+      0    done, and what was asked about holds
+      1    done, and it doesn't hold: not all supported (verdicts), a violation
+           (audit, report, summary), not answerable here (doctor), changed
+           (diff), errs too often (calibrate)
+      2    an error; nothing may be concluded. Also: something is unverified
+           (audit, report, summary), something is damaged (cache verify)
+      3    a bug in prereg; the traceback is the report
+      130  interrupted; run the same command again to resume
     """  # noqa: D301 (backslash-b keeps lines as they are)
 
 
@@ -90,9 +105,18 @@ app.add_typer(cache_app, name="cache", short_help="Show, check and clear the cac
 
 def main() -> None:
     """Run the command line; the entry point of the `prereg` script."""
+    as_json = asks_for_json(sys.argv[1:])
     try:
         # Help and usage are written outside of any command's body.
-        with told(as_json=False), whole_or_error():
+        with told(as_json), whole_or_error():
             app()
     except typer.Exit as end:
         sys.exit(end.exit_code)
+    except Exception as bug:
+        # Python's own exit code for it is 1, which says that something is not supported.
+        sys.excepthook(type(bug), bug, bug.__traceback__)
+        if as_json:
+            tell_machine(
+                type(bug).__name__, f"a bug in prereg: {bug}", "report the traceback on standard error"
+            )
+        sys.exit(BUG)

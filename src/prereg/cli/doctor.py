@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prereg.cli.completion import aliases
 from prereg.cli.options import (
     DEFAULT_MODEL,
     CacheDir,
@@ -18,6 +19,7 @@ from prereg.cli.options import (
     open_study,
     project_root,
     run_options,
+    studies_here,
     study_folder,
 )
 from prereg.cli.told import NOT_SUPPORTED, result, show, told
@@ -35,7 +37,7 @@ def doctor(
     study: StudyFolder = None,
     model: Annotated[
         str,
-        typer.Option("--model", metavar="NAME", help="the model that is to be asked"),
+        typer.Option("--model", metavar="NAME", help="the model that is to be asked", autocompletion=aliases),
     ] = DEFAULT_MODEL,
     device: Annotated[
         bool, typer.Option("--device", help="load torch, and ask it which devices work; takes seconds")
@@ -49,9 +51,10 @@ def doctor(
 ) -> None:
     """Say what is installed, cached, reachable, writable and registered, and what to do next.
 
-    One line each. Nothing is fetched, measured, verified or written, and torch is loaded only for --device. Without a
-    STUDY every study under gates/ is looked at. How a study is registered is told at a glance, as each run sees it; the
-    whole history is what prereg audit reads.
+    One line each. Nothing is fetched, measured or verified, and nothing is written but digests of local models, which
+    the cache folder remembers; torch is loaded only for --device. Without a STUDY every study under gates/ is looked
+    at. How a study is registered is told at a glance, as each run sees it; the whole history is what prereg audit
+    reads.
 
     \b
     Exit codes:
@@ -92,8 +95,7 @@ def _studies() -> list[Path]:
     here = Path.cwd()
     if (here / "protocol.toml").is_file():
         return [here]
-    found = sorted(file.parent for file in (project_root(here) / "gates").glob("*/protocol.toml"))
-    return [folder.relative_to(here) if folder.is_relative_to(here) else folder for folder in found]
+    return studies_here(here)
 
 
 def _machine(root: Path, cache: Path, *, device: bool, offline: bool) -> tuple[list[Check], list[ModelRow]]:

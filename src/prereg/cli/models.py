@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prereg.cli.completion import aliases
 from prereg.cli.options import CacheDir, Json, Offline, cache_folder, project_root, run_options
 from prereg.cli.told import result, show, size, told
 
@@ -26,6 +27,7 @@ def models(
             "--fetch",
             metavar="NAME",
             help="have this model here: an alias, a hub id or a folder; repeatable",
+            autocompletion=aliases,
             show_default=False,
         ),
     ] = None,

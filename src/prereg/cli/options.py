@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from prereg.cli.completion import aliases, reported, studies, words
 from prereg.errors import StorageError, StudyError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "open_study",
     "project_root",
     "run_options",
+    "studies_here",
     "study_folder",
 ]
 
@@ -43,6 +45,7 @@ Shown = Annotated[
         "--model",
         metavar="NAME",
         help="show only this model; repeat it for several [default: every model that has reports]",
+        autocompletion=reported,
         show_default=False,
     ),
 ]
@@ -51,6 +54,7 @@ StudyFolder = Annotated[
     typer.Argument(
         metavar="STUDY",
         help="folder with the protocol.toml, or its name under gates/ [default: the only one there is]",
+        autocompletion=studies,
         show_default=False,
     ),
 ]
@@ -61,6 +65,7 @@ Models = Annotated[
         metavar="NAME",
         help="model to ask: an alias (`prereg models` lists them), a hub id (org/name[@revision]) or a "
         f"folder; repeat it for several models [default: {DEFAULT_MODEL}]",
+        autocompletion=aliases,
         show_default=False,
     ),
 ]
@@ -83,7 +88,13 @@ ReportDir = Annotated[
     ),
 ]
 Device = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="torch device for capture: cpu, cuda, mps")
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="torch device for capture: cpu, cuda, mps",
+        autocompletion=words("cpu", "cuda", "mps"),
+    ),
 ]
 Dtype = Annotated[
     Literal["float32"], typer.Option("--dtype", help="precision of the forward pass; evidence is float32")
@@ -95,6 +106,7 @@ Engine = Annotated[
         "--engine",
         metavar="NAME",
         help="joblib backend that spreads measurements: loky, threading, dask, ray",
+        autocompletion=words("loky", "threading", "dask", "ray"),
     ),
 ]
 Jobs = Annotated[
@@ -141,12 +153,14 @@ def study_folder(named: Path | None) -> Path:
                 return folder
         if named.is_file() and named.name == "protocol.toml":
             return named.parent
-        raise StudyError(f"{named}: there is no protocol.toml in this folder", remedy=_which(_studies(here)))
+        raise StudyError(
+            f"{named}: there is no protocol.toml in this folder", remedy=_which(studies_here(here))
+        )
     if (here / "protocol.toml").is_file():
         return here
-    found = _studies(here)
+    found = studies_here(here)
     if len(found) == 1:
-        return _short(found[0])
+        return found[0]
     if not found:
         raise StudyError(
             f"there is no study under {project_root(here) / 'gates'}: no folder with a protocol.toml",
@@ -158,18 +172,21 @@ def study_folder(named: Path | None) -> Path:
     )
 
 
-def _studies(here: Path) -> list[Path]:
-    return sorted(file.parent for file in (project_root(here) / "gates").glob("*/protocol.toml"))
+def studies_here(here: Path) -> list[Path]:
+    """Return the studies under the project's gates/, sorted; relative to where one stands, where they lie below."""
+    return [
+        _short(folder, here)
+        for folder in sorted(file.parent for file in (project_root(here) / "gates").glob("*/protocol.toml"))
+    ]
 
 
 def _which(found: list[Path]) -> str:
     if not found:
         return "name a folder with a protocol.toml, such as gates/delta_stream"
-    return f"name one of {', '.join(str(_short(folder)) for folder in found)}"
+    return f"name one of {', '.join(map(str, found))}"
 
 
-def _short(folder: Path) -> Path:
-    here = Path.cwd()
+def _short(folder: Path, here: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from prereg.cli.completion import aliases, studies, subjects
 from prereg.cli.options import (
     CacheDir,
     Json,
@@ -18,7 +19,8 @@ from prereg.cli.options import (
     run_options,
     study_folder,
 )
-from prereg.cli.told import result, show, told
+from prereg.cli.told import result, told
+from prereg.cli.unwrapped import show_unwrapped
 
 if TYPE_CHECKING:
     from prereg.registration.freeze import Freeze
@@ -48,6 +50,7 @@ Registered = Annotated[
         "--model",
         metavar="NAME",
         help="also pin this model, fetched already; repeatable [default: all that `prereg models` lists as pinned]",
+        autocompletion=aliases,
         show_default=False,
     ),
 ]
@@ -98,8 +101,10 @@ def freeze(
     \b
     Examples:
       prereg freeze gates/my_study
-      prereg freeze gates/my_study --known pilot --statement "A pilot on pythia-tiny: R2 of 0.4."
-      ssh-keygen -Y sign -n prereg -f ~/.ssh/id_ed25519 gates/my_study/registration.json
+      prereg freeze gates/my_study --known pilot \\
+        --statement "A pilot on pythia-tiny: R2 of 0.4."
+      ssh-keygen -Y sign -n prereg -f ~/.ssh/id_ed25519 \\
+        gates/my_study/registration.json
       prereg freeze gates/my_study --attach receipt.ots
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
@@ -118,26 +123,25 @@ def freeze(
         if json:
             result(_told(registration, folder / "registration.json", folder))
         else:
-            show("\n".join(_frozen_lines(registration, folder)))
+            show_unwrapped(_frozen_lines(registration, folder))
 
 
 def amend(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="folder with the protocol.toml")],
+    study: Annotated[
+        Path,
+        typer.Argument(metavar="STUDY", help="folder with the protocol.toml", autocompletion=studies),
+    ],
     subject: Annotated[
         list[str],
         typer.Argument(
             metavar="SUBJECT...",
             help="what was changed: a hypothesis' id, a table of the protocol (`inference`, `controls.<name>`), or "
             "`gates`, `code`, `facts`, `models`, `libraries`",
+            autocompletion=subjects,
         ),
     ],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, in a sentence")],
-    known: Annotated[
-        Literal["none", "pilot", "full"],
-        typer.Option(
-            "--known", help="what is known of the data by now: nothing; a pilot's; or those that answer"
-        ),
-    ],
+    known: Known,
     statement: Statement = None,
     model: Registered = None,
     cache_dir: CacheDir = None,
@@ -156,9 +160,11 @@ def amend(
 
     \b
     Examples:
-      prereg amend gates/my_study H2 --known full --statement "H2 was refuted on pythia-tiny." \\
+      prereg amend gates/my_study H2 --known full \\
+        --statement "H2 was refuted on pythia-tiny." \\
         --reason "The margin was read off the wrong table of the paper."
-      prereg amend gates/my_study code --known full --statement "All verdicts." --reason "A faster solver."
+      prereg amend gates/my_study code --known full \\
+        --statement "All verdicts." --reason "A faster solver."
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
         folder = study_folder(study)
@@ -175,7 +181,7 @@ def amend(
         if json:
             result(_told(amendment, file, folder))
         else:
-            show("\n".join(_amended_lines(amendment, file, folder)))
+            show_unwrapped(_amended_lines(amendment, file, folder))
 
 
 def _prepared(folder: Path, cache: Path | None, reports: Path | None, models: Models) -> Freeze:
@@ -240,7 +246,8 @@ def _attach(folder: Path, receipt: Path, json: bool) -> None:
     if json:
         result({"study": folder.name, "file": str(file)})
     else:
-        show(f"{file}\ncommit it: git add {file} && git commit -m 'Attach a receipt of the registration'")
+        commit = f"git add {file} && git commit -m 'Attach a receipt of the registration'"
+        show_unwrapped([str(file), f"commit it: {commit}"])
 
 
 def _told(record: Registration | Amendment, file: Path, folder: Path) -> dict[str, Any]:

@@ -65,12 +65,12 @@ def report(
     some ten seconds.
 
     \b
-    What is written:
-      reports/<study>/<model>/figures/*.svg, *.png   figures on one model
-      reports/<study>/gates.svg, .png                every gate against its threshold, on all models
-      reports/<study>/replication.svg, .png          the models pooled, where replication.csv is there
-      reports/<study>/report.html                    one file, to be opened or sent; it loads nothing
-      reports/<study>/badge.svg, badge.json          a badge, and the same for shields.io's endpoint
+    What is written to reports/<study>/:
+      <model>/figures/*.svg, *.png  figures on one model
+      gates.svg, .png               each gate against its threshold, all models
+      replication.svg, .png         models pooled, where replication.csv is
+      report.html                   one file, to be opened or sent; loads nothing
+      badge.svg, badge.json         a badge, and for shields.io's endpoint
 
     The audit looks at files as they are committed. Commit the tables first, then run this, then commit what it wrote;
     or write it elsewhere with --out.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from prereg.cli.options import Json
 from prereg.cli.told import result, show, told
 
 __all__ = ["schema"]
@@ -22,11 +23,13 @@ def schema(
             show_default=False,
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Print the JSON Schema of verdicts.json, or check files against it.
 
     The check also demands what a schema can't say: that the counts are those of the list, and that no outcome says more
     than its own registration allows. It shows that a file is well formed; that it is true is shown by prereg audit.
+    The schema is JSON with or without --json; what --check found is with it.
 
     \b
     Exit codes:
@@ -38,11 +41,24 @@ def schema(
       prereg schema > verdicts.schema.json
       prereg schema --check reports/delta_stream/smollm2-135m/verdicts.json
     """  # noqa: D301 (backslash-b keeps lines as they are)
-    with told(as_json=False):
+    with told(json):
         from prereg.report.schema import published_schema, read_verdicts
 
+        checked = []
         for file in check or ():
             found = read_verdicts(file)
-            show(f"{file}: well formed, {found.tested} of {found.hypotheses_total} hypotheses tested")
+            checked.append(
+                {
+                    "file": str(file),
+                    "study": found.study,
+                    "model": found.model.alias,
+                    "hypotheses_total": found.hypotheses_total,
+                    "tested": found.tested,
+                }
+            )
+            if not json:
+                show(f"{file}: well formed, {found.tested} of {found.hypotheses_total} hypotheses tested")
         if not check:
             result(published_schema())
+        elif json:
+            result({"checked": checked})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prereg.cli.completion import analyses
 from prereg.cli.options import (
     CacheDir,
     Device,
@@ -93,6 +94,7 @@ def measure(
             "--analysis",
             metavar="NAME",
             help="only this table of [analyses] in the protocol; repeatable [default: all]",
+            autocompletion=analyses,
             show_default=False,
         ),
     ] = None,
@@ -115,7 +117,7 @@ def measure(
     \b
     Examples:
       prereg measure --model pythia-tiny
-      prereg measure gates/delta_stream --model smollm2-135m --analysis kernels --jobs 2
+      prereg measure --model smollm2-135m --analysis kernels --jobs 2
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
         folder = study_folder(study)

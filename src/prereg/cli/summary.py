@@ -10,6 +10,7 @@ import typer
 
 from prereg.cli.options import (
     CacheDir,
+    Json,
     ReportDir,
     Shown,
     StudyFolder,
@@ -17,7 +18,7 @@ from prereg.cli.options import (
     run_options,
     study_folder,
 )
-from prereg.cli.told import show, told, whole_or_error
+from prereg.cli.told import result, show, show_as_it_is, told
 from prereg.errors import StudyError
 
 __all__ = ["summary"]
@@ -34,6 +35,7 @@ def summary(
     ] = False,
     cache_dir: CacheDir = None,
     report_dir: ReportDir = None,
+    json: Json = False,
 ) -> None:
     """Write the verdicts in Markdown, as an audit that is carried out now can show them.
 
@@ -51,8 +53,9 @@ def summary(
       prereg summary
       prereg summary gates/delta_stream > summary.md
       prereg summary gates/delta_stream --github
+      prereg summary gates/delta_stream --json
     """  # noqa: D301 (backslash-b keeps lines as they are)
-    with told(as_json=False):
+    with told(json):
         file = _step_summary() if github else None
         from prereg.audit import audit
         from prereg.report import replication_contents, report_contents
@@ -62,13 +65,16 @@ def summary(
         options = run_options(project_root(folder), cache_dir=cache_dir, report_dir=report_dir)
         report = audit(folder, options, model, tables=report_contents, replicated=replication_contents)
         text = summary_markdown(report)
-        if file is None:
-            # Not wrapped to the terminal: a wrapped table is no table.
-            with whole_or_error():
-                typer.echo(text, nl=False)
-        else:
+        if file is not None:
             with file.open("a", encoding="utf-8") as out:
                 out.write(text)
+        if json:
+            where = None if file is None else str(file)
+            result({"study": report.study, "result": report.result, "markdown": text, "file": where})
+        elif file is None:
+            # Not wrapped to the terminal: a wrapped table is no table. Markdown has character references.
+            show_as_it_is(text, lacking="xmlcharrefreplace")
+        else:
             show(f"summary: {file}")
     if report.exit_code:
         raise typer.Exit(report.exit_code)

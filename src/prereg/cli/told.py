@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = [
+    "BUG",
     "ERROR",
     "INTERRUPTED",
     "INTERRUPTED_LINE",
     "NOT_SUPPORTED",
     "result",
     "show",
+    "show_as_it_is",
     "size",
+    "tell_machine",
     "told",
     "whole_or_error",
 ]
 
+# What they mean stands in `prereg --help`, the one table of them.
 NOT_SUPPORTED = 1
 ERROR = 2
+BUG = 3
 INTERRUPTED = 130
 INTERRUPTED_LINE = "interrupted; run the same command again to resume\n"
 
@@ -56,16 +61,24 @@ def told(as_json: bool) -> Iterator[None]:
         _tell(_refused(error), as_json)
         raise typer.Exit(ERROR) from error
     except KeyboardInterrupt as error:
+        if as_json:
+            tell_machine("Interrupted", "interrupted", "run the same command again to resume")
         write("\n" + INTERRUPTED_LINE, sys.stderr)
         raise typer.Exit(INTERRUPTED) from error
 
 
+def tell_machine(kind: str, message: str, remedy: str | None) -> None:
+    """Write what went wrong to standard output, as the one JSON document of a command that has no other.
+
+    Where standard output itself is the trouble, nothing is written: standard error still says so.
+    """
+    with contextlib.suppress(PreregError), whole_or_error():
+        _out(_document({"error": {"kind": kind, "message": message, "remedy": remedy}}))
+
+
 def _tell(error: PreregError, as_json: bool) -> None:
     if as_json:
-        told_error = {"kind": type(error).__name__, "message": error.message, "remedy": error.remedy}
-        # Where standard output itself is the trouble, standard error still says so.
-        with contextlib.suppress(PreregError), whole_or_error():
-            _out(_document({"error": told_error}))
+        tell_machine(type(error).__name__, error.message, error.remedy)
     write(f"error: {error.message}\n", sys.stderr)
     if error.remedy is not None:
         write(f"next: {error.remedy}\n", sys.stderr)
@@ -113,7 +126,7 @@ def result(value: Any) -> None:
 def _document(value: Any) -> str:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+        text.encode(_encoding())
     except (UnicodeEncodeError, LookupError):
         # The same document in letters that every encoding has.
         return json.dumps(value, indent=2, allow_nan=False) + "\n"
@@ -124,10 +137,32 @@ def show(what: RenderableType) -> None:
     """Write a person's answer: text as wide as the terminal, 80 columns where there is none."""
     import shutil
 
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    from rich.text import Text
+
+    if isinstance(what, str):
+        # Never as markup: a path or a claim may have brackets in it.
+        what = Text(what)
     width = shutil.get_terminal_size((80, 24)).columns
+    show_as_it_is(to_text(what, width, wants_color(sys.stdout), encoding=_encoding()))
+
+
+def show_as_it_is(
+    text: str, *, lacking: Literal["backslashreplace", "xmlcharrefreplace"] = "backslashreplace"
+) -> None:
+    """Write text to standard output, not wrapped; `lacking` says how to write what its encoding lacks."""
+    encoding = _encoding()
+    try:
+        text.encode(encoding)
+    except LookupError:
+        text = text.encode("ascii", lacking).decode("ascii")
+    except UnicodeEncodeError:
+        text = text.encode(encoding, lacking).decode(encoding)
     with whole_or_error():
-        _out(to_text(what, width, wants_color(sys.stdout), encoding=encoding))
+        _out(text)
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def size(n_bytes: int) -> str:

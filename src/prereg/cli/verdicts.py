@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from prereg.cli.completion import hypotheses
 from prereg.cli.options import (
     CacheDir,
     Device,
@@ -45,6 +46,7 @@ def verdicts(
             "--hypothesis",
             metavar="ID",
             help="only this hypothesis; repeatable. Tables are written only when all were asked [default: all]",
+            autocompletion=hypotheses,
             show_default=False,
         ),
     ] = None,
@@ -82,7 +84,8 @@ def verdicts(
     \b
     Exit codes:
       0  every verdict asked for is supported, and the study is registered
-         (--gate-exit=harness: supported, refuted or inconclusive, registered or not)
+         (--gate-exit=harness: supported, refuted or inconclusive,
+         registered or not)
       1  some verdict is not
       2  an error: evidence is missing, the protocol is broken, ...
 
