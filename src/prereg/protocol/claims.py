@@ -27,8 +27,12 @@ UNITS: dict[str, tuple[float, bool]] = {
     "R2": (1.0, True),
     "R2 per depth": (math.inf, True),
     "accuracy": (1.0, True),
+    "accuracy per depth": (math.inf, True),
+    "correlation": (1.0, True),
     "cosine": (1.0, True),
     "nats": (math.inf, True),
+    "nats per depth": (math.inf, True),
+    "number": (math.inf, True),
     "layers": (math.inf, False),
     "share": (1.0, False),
 }
