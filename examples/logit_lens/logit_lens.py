@@ -67,11 +67,8 @@ def measure(
     AnalysisError
         If answers have no tokens, or a question has too few other answers.
     """
-    if activations.answer_ids is None:
-        raise AnalysisError("the answers of these prompts have no first token of their own")
     held_out = np.flatnonzero(activations.held_out)
-    others = draw_others(activations, settings)[held_out]
-    tokens = np.column_stack([activations.answer_ids[held_out], others])
+    tokens = draw_tokens(activations, settings)[held_out]
     tasks = [
         Task(
             f"update-{layer:03d}",
@@ -97,27 +94,24 @@ def read_layer(*, model: LoadedModel, stream: np.ndarray, tokens: np.ndarray) ->
     }
 
 
-def draw_others(activations: Activations, settings: LensSettings) -> np.ndarray:
-    """Return first tokens of other answers to each prompt's question, (n, others), whatever order prompts come in."""
-    answers = {
-        relation: sorted(
-            {
-                int(a)
-                for r, a in zip(activations.relations, activations.answer_ids, strict=True)
-                if r == relation
-            }
-        )
-        for relation in set(activations.relations)
-    }
+def draw_tokens(activations: Activations, settings: LensSettings) -> np.ndarray:
+    """Return each prompt's answer and others to its question, by their first tokens, (n, 1 + others).
+
+    They don't depend on the order that prompts come in.
+    """
+    if activations.answer_ids is None:
+        raise AnalysisError("the answers of these prompts have no first token of their own")
+    own = dict(zip(activations.prompts, activations.answer_ids.tolist(), strict=True))
+    relation_of = dict(zip(activations.prompts, activations.relations, strict=True))
     rng = np.random.default_rng(settings.seed)
-    drawn = np.zeros((len(activations.prompts), settings.others), np.int64)
-    for i in sorted(range(len(activations.prompts)), key=activations.prompts.__getitem__):
-        relation, own = activations.relations[i], int(activations.answer_ids[i])
-        rest = [answer for answer in answers[relation] if answer != own]
+    drawn = {}
+    for prompt in sorted(own):
+        relation = relation_of[prompt]
+        rest = sorted({own[other] for other in own if relation_of[other] == relation} - {own[prompt]})
         if len(rest) < settings.others:
             raise AnalysisError(f"{relation}: {len(rest)} other answers are known, wanted {settings.others}")
-        drawn[i] = rng.choice(rest, settings.others, replace=False)
-    return drawn
+        drawn[prompt] = [own[prompt], *rng.choice(rest, settings.others, replace=False).tolist()]
+    return np.array([drawn[prompt] for prompt in activations.prompts])
 
 
 def last_reading(correct: np.ndarray) -> Check:
