@@ -15,7 +15,7 @@ from prereg.pipeline import Pipeline
 from prereg.protocol import Control, Hypothesis, Protocol, ProtocolFile, digest
 from prereg.study.frames import Frame, depth_of, frame_of, questions
 from prereg.study.permutation import permutation_results
-from prereg.study.records import ClaimResult, PermutationResult, Verdict
+from prereg.study.records import ClaimResult, PermutationResult, Verdict, unit_of
 from prereg.study.settling import settle
 
 __all__ = ["Answers"]
@@ -141,6 +141,7 @@ class Answers:
             permutations=permutations,
             published=self.protocol.published.get(name),
             level=level,
+            unit=unit_of(promise, self.protocol.inference),
             n_units=min(c.n_units for c in result.contrasts),
             n_rows=min(c.n_rows for c in result.contrasts),
             protocol_digest=self.protocol_file.digest,

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from prereg.inference import (
     BootstrapPlan,
     ContrastResult,
+    Design,
     Method,
     WeightPlan,
+    available_methods,
+    blocks,
     bonferroni_level,
     cautions,
     crossed,
@@ -98,15 +101,14 @@ def _intervals(
 ) -> list[ContrastResult]:
     """Return each contrast's intervals by the registered methods, units resampled as registered."""
     methods = (spec.interval, *spec.sensitivity)
-    if claim.unit is None and spec.unit != "subject":
-        design = (
-            crossed(frame.subjects, frame.templates)
-            if spec.unit == "subject_by_template"
-            else nested(frame.relations, frame.subjects)
-        )
+    design = _design(claim, asked, frame, spec)
+    if design is not None:
         statistics = [mean_of_ratios(*question.rows, question.weights) for question in asked]
         drawn = WeightPlan(design, n_replicates=spec.replicates, seed=spec.seed)
-        return list(weighted_intervals_many(statistics, drawn, level, also_levels=also, methods=methods))
+        # A registration lists methods for all claims; of blocks there is no studentized one.
+        refused = available_methods(statistics[0], design)
+        there = [method for method in methods if refused[Method(method)] is None]
+        return list(weighted_intervals_many(statistics, drawn, level, also_levels=also, methods=there))
     # A search is decided on one plan for all its candidates, and their own intervals come from it too.
     compute = intervals_many if claim.quantifier == "some" else headline_intervals_many
     groups = compute(
@@ -118,6 +120,19 @@ def _intervals(
         studentized_replicates=spec.studentized_replicates,
     )
     return [group[0] for group in groups]
+
+
+def _design(
+    claim: Hypothesis | Control, asked: Sequence[Question], frame: Frame, spec: Inference
+) -> Design | None:
+    """Return how dependent cases are drawn; None where every unit is independent of the others."""
+    if claim.block_length is not None:
+        return blocks(range(asked[0].table.n_units), claim.block_length)
+    if claim.unit is not None or spec.unit == "subject":
+        return None
+    if spec.unit == "subject_by_template":
+        return crossed(frame.subjects, frame.templates)
+    return nested(frame.relations, frame.subjects)
 
 
 def _some(
