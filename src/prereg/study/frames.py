@@ -15,7 +15,7 @@ from prereg.evidence import Evidence
 from prereg.inference import RatioTable
 from prereg.protocol import EACH, Claim, Contrast, Term
 
-__all__ = ["Frame", "Question", "depth_of", "frame_of", "questions"]
+__all__ = ["Frame", "Matrix", "Question", "depth_of", "frame_of", "questions"]
 
 Matrix = npt.NDArray[np.float64]
 
