@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODEL  ?=
 STUDY  ?=
-STUDIES := $(or $(STUDY),$(patsubst %/protocol.toml,%,$(sort $(wildcard gates/*/protocol.toml))))
+STUDIES := $(or $(STUDY),$(patsubst %/protocol.toml,%,$(sort $(wildcard gates/*/protocol.toml examples/*/protocol.toml))))
 REPORTS ?=
 REPORT_DIR := $(if $(REPORTS),--report-dir $(REPORTS))
 

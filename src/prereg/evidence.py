@@ -41,6 +41,7 @@ from prereg.hostile import read_bounded
 from prereg.workers import write_atomically
 
 __all__ = [
+    "IDENTITY",
     "Check",
     "Evidence",
     "Provenance",
@@ -54,6 +55,7 @@ FORMAT = 1
 MAX_RECORD = 5_000_000
 MAX_TABLE = 1_000_000_000
 IDENTITY = ("prompt", "subject", "relation", "template", "update")
+"""Columns that say who and what a row is about."""
 
 
 class Check(BaseModel):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from prereg.activations.facts import read_facts
-from prereg.cli.new import SEEDS
+from prereg.cli.scaffolding import SEEDS
 from prereg.cli.undecided import UNDECIDED, require_decided
 from prereg.errors import RegistrationError, StorageError
 from prereg.protocol import read_protocol
@@ -249,7 +249,7 @@ def test_an_installation_without_the_data_says_so(
 ) -> None:
     """The error names what is missing; nothing is written."""
     nowhere = SimpleNamespace(files=lambda _package: here / "nowhere" / "src" / "prereg")
-    monkeypatch.setattr("prereg.cli.new.resources", nowhere)
+    monkeypatch.setattr("prereg.cli.scaffolding.resources", nowhere)
     found = run("new", "my-study")
     assert found.exit_code == 2
     assert "this installation of prereg has no" in found.stderr

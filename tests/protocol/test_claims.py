@@ -48,6 +48,7 @@ def test_a_claim_may_be_that_some_candidate_exceeds(tmp_path: Path) -> None:
             "near zero is no claim",
         ),
         ([(GREATER, f'{GREATER}\nunit = "update"')], "belong together"),
+        ([(GREATER, f"{GREATER}\nblock_length = 3.0")], "block_length belongs to"),
         ([(GREATER, f'{GREATER}\nunit_reason = "These are the independent ones."')], "belong together"),
         (
             [(GREATER, f'{SOME}\nunit = "update"\nunit_reason = "These are the independent ones."')],

@@ -164,8 +164,7 @@ def test_a_name_that_leads_elsewhere_has_no_digest(package: Path, name: str) -> 
 
 def test_the_real_package_is_pinned_by_its_analyses(tmp_path: Path) -> None:
     """Modules that only another analysis reaches are none of this study's."""
-    protocol = read_protocol(written(tmp_path)).protocol
-    found = code_digests(protocol)
+    found = code_digests(read_protocol(written(tmp_path)))
     assert "prereg/analysis/kernels.py" in found
     assert differing(found, code_now(found)) == ()
 

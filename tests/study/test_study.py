@@ -213,7 +213,7 @@ def test_an_analysis_nobody_provides_is_named_on_opening(tmp_path: Path) -> None
     folder = make_project(tmp_path)
     protocol = folder / "protocol.toml"
     protocol.write_text(protocol.read_text() + "\n[analyses.astrology]\nsigns = 12\n")
-    with pytest.raises(StudyError, match=r"\[analyses.astrology\]: no analysis is called that"):
+    with pytest.raises(StudyError, match="no analysis is called 'astrology'"):
         Study.open(folder, model="pythia-tiny", options=options(tmp_path))
 
 

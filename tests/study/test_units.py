@@ -100,6 +100,61 @@ def test_units_are_counted_by_the_scarcer_side(effects: np.ndarray) -> None:
     assert settled(effects, "subject_in_relation", relations=12).contrasts[0].n_units == 12
 
 
+def walk(rng: np.random.Generator, n: int, carried: float) -> np.ndarray:
+    """Return a stationary series whose neighbours are alike, about 0."""
+    values = [float(rng.standard_normal()) / np.sqrt(1 - carried**2)]
+    for _ in range(n - 1):
+        values.append(carried * values[-1] + float(rng.standard_normal()))
+    return np.array(values)
+
+
+def of_updates(series: np.ndarray, block_length: float | None) -> ClaimResult:
+    """Settle a claim about the mean over updates, of which each has one number."""
+    table = pa.table(
+        {
+            "prompt": ["p0"] * len(series), "subject": ["s0"] * len(series), "relation": ["r0"] * len(series),
+            "template": ["t0"] * len(series), "update": pa.array(range(len(series)), pa.int16()), "value.f": series,
+        }
+    )  # fmt: skip
+    one = frame_of(Evidence(table), "made up")
+    more = {} if block_length is None else {"block_length": block_length}
+    asked_of = claim(
+        contrast((1.0, "f"), updates="all"), unit="update", unit_reason="The claim is about depth.", **more
+    )
+    asked = questions(asked_of, {"model": one}, {"all": tuple(range(len(series)))}, len(series))
+    return settle("H", asked_of, asked, one, spec("subject"), 0.95)
+
+
+def test_neighbours_that_are_alike_widen_the_interval_of_blocks() -> None:
+    """Drawn one by one, updates that resemble their neighbours seem to tell more than they do."""
+    series = walk(np.random.default_rng(4), 200, 0.8)
+    alone, together = of_updates(series, None), of_updates(series, 10.0)
+    assert together.high - together.low > 1.8 * (alone.high - alone.low)
+    assert together.contrasts[0].n_units == 20
+    assert together.estimate == pytest.approx(alone.estimate, abs=1e-12)
+
+
+def test_blocks_cover_the_truth_where_single_updates_do_not() -> None:
+    """Of 120 series about 0, neighbours carrying 0.7, the interval should hold 0 in most."""
+    rng = np.random.default_rng(5)
+    series = [walk(rng, 96, 0.7) for _ in range(120)]
+    held = {
+        length: np.mean(
+            [found.low <= 0.0 <= found.high for found in (of_updates(one, length) for one in series)]
+        )
+        for length in (None, 8.0)
+    }
+    assert held[8.0] > 0.8
+    assert held[None] < 0.7
+
+
+def test_too_few_blocks_are_no_answer() -> None:
+    """Twenty-four updates in blocks of four are six units, whatever they say."""
+    found = of_updates(np.full(24, 5.0) + walk(np.random.default_rng(6), 24, 0.5), 4.0)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "6" in found.reason
+
+
 def test_relations_that_differ_widen_a_nested_interval() -> None:
     """Subjects of one relation share what that relation does."""
     of_relation = np.random.default_rng(12).normal(0, 0.6, 12)

@@ -1,8 +1,14 @@
-"""Which analyses there are, by the name they have in a protocol. Importing this imports none of them."""
+"""Which analyses this package has, by the name they have in a protocol. Importing this imports none of them.
+
+Others' are found by `prereg.analysis.own`.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 
 __all__ = ["ANALYSES", "AnalysisSpec"]
 
@@ -34,6 +40,15 @@ class AnalysisSpec:
     uses_model: bool = False
     every_update: bool = True
     every_prompt: bool = True
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Source -> sha256 of what a measurement's key must hold; none here: a registration pins this package's own."""
+        return {}
+
+    def load(self) -> ModuleType:
+        """Return its module."""
+        return importlib.import_module(self.module)
 
 
 ANALYSES = {

@@ -23,6 +23,7 @@ __all__ = [
     "Frame",
     "Indices",
     "centre",
+    "lay_out",
     "relative_difference",
     "square_norms",
     "training_power",
@@ -148,22 +149,41 @@ class Frame:
             order = order[among[order]]
             if not order.size:
                 raise AnalysisError("no held-out prompt is left to lay out")
-        prompts = held_out[order]
-        each = len(updates)
-        names = {
-            "prompt": activations.prompts,
-            "subject": activations.subjects,
-            "relation": activations.relations,
-            "template": activations.templates,
-        }
-        data: dict[str, pa.Array] = {
-            name: pa.array([values[i] for i in prompts for _ in range(each)], pa.string())
-            for name, values in names.items()
-        }
-        data["update"] = pa.array(np.tile(np.array(updates, np.int16), len(prompts)), pa.int16())
-        for name, values in columns.items():
-            data[name] = pa.array(values[:, order].T.ravel(), pa.float64(), from_pandas=True)
-        return pa.table(data)
+        laid_out = {name: values[:, order].T for name, values in columns.items()}
+        return lay_out(activations, held_out[order], updates, laid_out)
+
+
+def lay_out(
+    activations: Activations, prompts: Indices, updates: Sequence[int], columns: Mapping[str, Floats]
+) -> pa.Table:
+    """Lay columns out as an evidence table: a row for each prompt and update, updates ascending within a prompt.
+
+    Parameters
+    ----------
+    activations
+        Whose prompts.
+    prompts
+        (n,) positions in them, in the table's order.
+    updates
+        k indices l.
+    columns
+        Name -> (n, k). NaN becomes null.
+    """
+    each = len(updates)
+    names = {
+        "prompt": activations.prompts,
+        "subject": activations.subjects,
+        "relation": activations.relations,
+        "template": activations.templates,
+    }
+    data: dict[str, pa.Array] = {
+        name: pa.array([values[i] for i in prompts for _ in range(each)], pa.string())
+        for name, values in names.items()
+    }
+    data["update"] = pa.array(np.tile(np.array(updates, np.int16), len(prompts)), pa.int16())
+    for name, values in columns.items():
+        data[name] = pa.array(values.ravel(), pa.float64(), from_pandas=True)
+    return pa.table(data)
 
 
 def centre(values: Floats, codes: Indices, n_train: int) -> Floats:

@@ -98,7 +98,7 @@ def _newly_reached(case: Case, frozen: Mapping[str, str]) -> Iterator[Finding]:
     if case.protocol_file is None:
         return
     try:
-        reached = code_digests(case.protocol_file.protocol)
+        reached = code_digests(case.protocol_file)
     except PreregError as error:
         yield Finding("components", "unverified", error.message, remedy=error.remedy)
         return

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
+from prereg.analysis.catalogue import AnalysisSpec
+from prereg.analysis.own import find_analysis
 from prereg.audit.case import Case
 from prereg.audit.findings import Finding, Status, short
 from prereg.audit.models import AuditedModel
@@ -16,7 +17,7 @@ from prereg.errors import PreregError
 from prereg.evidence import Provenance
 from prereg.pipeline import Pipeline, arms_of
 from prereg.protocol import ProtocolFile, digest
-from prereg.registration.components import public_version
+from prereg.registration.components import public_version, registered_sources
 from prereg.registration.records import Amendment, Registration
 
 __all__ = ["Piece", "check_evidence", "pieces"]
@@ -148,7 +149,7 @@ def _judged(case: Case, model: AuditedModel, piece: Piece) -> Iterator[Finding]:
     if faults:
         yield Finding("evidence", "violation", f"{where}: {faults[0]}", faults, remedy=restore)
     else:
-        counted = _numbers(piece, record)
+        counted = _numbers(piece, record, _spec(case, record.analysis))
         if counted:
             yield Finding("evidence", "violation", f"{where}: {counted[0]}", counted, remedy=restore)
     failed = [f"{check.name}: {check.detail}" for check in record.checks if not check.passed]
@@ -172,7 +173,15 @@ def _identity(case: Case, model: AuditedModel, piece: Piece, record: Provenance)
     )
 
 
-def _numbers(piece: Piece, record: Provenance) -> tuple[str, ...]:
+def _spec(case: Case, analysis: str) -> AnalysisSpec:
+    """Return what an analysis' table must hold; of one that isn't installed here, what any table must."""
+    try:
+        return find_analysis(analysis, case.folder)
+    except PreregError:
+        return AnalysisSpec("", "", every_update=False, every_prompt=False)
+
+
+def _numbers(piece: Piece, record: Provenance, spec: AnalysisSpec) -> tuple[str, ...]:
     """Compare the numbers that a record gives with its main table.
 
     Integrity: "results table edited".
@@ -181,7 +190,6 @@ def _numbers(piece: Piece, record: Provenance) -> tuple[str, ...]:
         counted = count_rows(piece.file.parent / f"{record.analysis}.{record.arm}.parquet")
     except PreregError as error:
         return (error.message,)
-    spec = ANALYSES.get(record.analysis, AnalysisSpec("", ""))
     deepest = max(counted.updates, default=-1) + 1
     found = {
         "prompts": (record.n_prompts, counted.prompts, spec.every_prompt),
@@ -270,8 +278,12 @@ def _key(
         yield "unverified", f"the promise it was measured under has no {record.analysis} of {record.arm}"
         return
     try:
-        pipeline = Pipeline(ProtocolFile(case.folder, promise, digest(promise), {}), model.name, case.options)
-        wanted = pipeline.key(record.analysis, record.arm)
+        # The analysis as it was registered, which may have been amended since.
+        file = ProtocolFile(case.folder / "protocol.toml", promise, digest(promise), {})
+        pipeline = Pipeline(file, model.name, case.options)
+        gates = case.folder.resolve().relative_to(case.options.root.resolve()).as_posix()
+        sources = registered_sources(pipeline.spec(record.analysis), link.components, gates)
+        wanted = pipeline.key(record.analysis, record.arm, sources=sources)
     except PreregError as error:
         yield "unverified", f"its key can't be computed here: {error.message}"
         return

@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import keyword
 import os
 import re
 import shlex
-import string
 from collections.abc import Iterator
 from functools import partial
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from prereg.cli.options import DEFAULT_MODEL, Json, project_root
+from prereg.cli.scaffolding import project_files, shared_files, study_files
 from prereg.cli.told import result, told
 from prereg.cli.undecided import UNDECIDED
 from prereg.cli.unwrapped import show_unwrapped
 from prereg.hostile import printable, read_bounded
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
 __all__ = ["new"]
 
-SEEDS = ("prompts", "split", "inference", "folds", "shuffles", "random", "twin_1", "twin_2", "twin_3")
-LONGEST_NAME = 60
-FACTS = ("facts.csv", "SOURCES.md", "licences")
-TINY = (
-    "config.json",
-    "facts.csv",
-    "model.safetensors",
-    "README.md",
-    "tokenizer.json",
-    "tokenizer_config.json",
-)
-PYPROJECT = '[tool.pytest]\ntestpaths = ["gates"]\n'
-IGNORED = """\
-__pycache__/
-.pytest_cache/
-.venv/
-
-# An attempt that was being written when its writer was killed.
-gates/**/attempts/.*.part
-"""
+LONGEST = 60
 
 
 def new(
@@ -54,13 +31,21 @@ def new(
         str, typer.Argument(metavar="NAME", help="what the study is called: letters, digits, - and _")
     ],
     evidence: Annotated[
-        Literal["kernels", "band_kernels"],
+        Literal["kernels", "band_kernels"] | None,
         typer.Option(
             "--evidence",
             help="the analysis that its claims are about: how well updates predict the next one, or whether one "
-            "kernel serves all depths",
+            "kernel serves all depths [default: kernels]",
         ),
-    ] = "kernels",
+    ] = None,
+    analysis: Annotated[
+        str | None,
+        typer.Option(
+            "--analysis",
+            metavar="NAME",
+            help="in its place, an analysis of your own: a stub that runs, and a test of it, to be rewritten",
+        ),
+    ] = None,
     model: Annotated[
         str,
         typer.Option(
@@ -84,18 +69,20 @@ def new(
     Examples:
       prereg new my-study
       prereg new my-study --evidence band_kernels --model smollm2-135m
+      prereg new my-study --analysis my_analysis
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
         from prereg.activations.models import load_registry, resolve
 
         root = project_root(Path.cwd())
         study = _study_name(name)
+        _require_own(analysis, evidence)
         resolve(model, registry=load_registry(), root=root)
         with _own_remedy(root):
-            files = _files(study, evidence, root)
+            files = _files(study, evidence or "kernels", analysis, root)
             _refuse_overwriting(study, files, root)
             _write(files, root)
-        commands = _next(study, model)
+        commands = _next(study, analysis, model)
         if json:
             result({"study": study, "files": list(files), "next": [line for line, _ in commands]})
         else:
@@ -112,84 +99,58 @@ def _study_name(name: str) -> str:
     """
     from prereg.errors import StudyError
 
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) or len(name) > LONGEST_NAME:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) or len(name) > LONGEST:
         raise StudyError(
-            f"{name!r} can't name a study: wanted a letter, then letters, digits, - and _, {LONGEST_NAME} at most",
+            f"{name!r} can't name a study: wanted a letter, then letters, digits, - and _, {LONGEST} at most",
             remedy="prereg new my-study",
         )
     return name.replace("-", "_").lower()
 
 
-def _files(study: str, evidence: str, root: Path) -> dict[str, bytes]:
-    """Return what has to be written, by its path in the project; shared files that are there already are left out."""
-    shared = _shared()
-    for path in shared:
-        _require_inside(root, path)
-    for path in [path for path, content in shared.items() if _is_there(root / path, content)]:
-        del shared[path]
-    for path, text in (("pyproject.toml", PYPROJECT), (".gitignore", IGNORED)):
-        if not (root / path).exists():
-            shared[path] = text.encode()
-    # The study comes last: a disk that is full before it leaves nothing that would be in the way of a second try.
-    files = shared | _study_files(study, evidence)
-    for path in files:
-        _require_inside(root, path)
-    return files
-
-
-def _study_files(study: str, evidence: str) -> dict[str, bytes]:
-    templates = resources.files("prereg.cli") / "scaffold"
-    words = {f"seed_{use}": str(_seed(study, use)) for use in SEEDS}
-    words["name"] = study
-    for key, place in (("facts_sha256", _packaged("facts")), ("world_sha256", _packaged("pythia-tiny"))):
-        words[key] = hashlib.sha256((place / "facts.csv").read_bytes()).hexdigest()
-    body = templates / evidence
-    text = (templates / "head.toml").read_text("utf-8") + (body / "body.toml").read_text("utf-8")
-    files = {f"gates/{study}/protocol.toml": string.Template(text).substitute(words).encode()}
-    for gate in sorted(body.iterdir(), key=lambda file: file.name):
-        if gate.name.endswith(".py.txt"):
-            # Named after the study too: two test files of one name can't be collected together.
-            hypothesis = gate.name.removesuffix(".py.txt").lower()
-            files[f"gates/{study}/test_{study}_{hypothesis}.py"] = gate.read_bytes()
-    return files
-
-
-def _seed(study: str, use: str) -> int:
-    """Draw a seed from the study's name: nobody chose it by its result, and no two studies share one by chance."""
-    digest = hashlib.sha256(f"prereg new: {study}: {use}".encode()).digest()
-    return int.from_bytes(digest[:4], "big")
-
-
-def _shared() -> dict[str, bytes]:
-    facts, tiny = _packaged("facts"), _packaged("pythia-tiny")
-    found = {f"fixtures/pythia-tiny/{name}": (tiny / name).read_bytes() for name in TINY}
-    for name in FACTS:
-        place = facts / name
-        if place.is_dir():
-            found |= {f"fixtures/facts/{name}/{file.name}": file.read_bytes() for file in place.iterdir()}
-        else:
-            found[f"fixtures/facts/{name}"] = place.read_bytes()
-    return found
-
-
-def _packaged(name: str) -> Traversable:
-    """Return a folder of data that a wheel carries, and a checkout has under fixtures/.
+def _require_own(analysis: str | None, evidence: str | None) -> None:
+    """Refuse a name that no file beside the gates can have, or that means another analysis.
 
     Raises
     ------
     StudyError
-        If neither is there.
+        With what is wrong with it.
     """
+    from prereg.analysis.catalogue import ANALYSES
+    from prereg.analysis.own import looks_like_tests
     from prereg.errors import StudyError
 
-    package = resources.files("prereg")
-    for place in (package / "fixtures" / name, Path(str(package)).parents[1] / "fixtures" / name):
-        if (place / "facts.csv").is_file():
-            return place
-    raise StudyError(
-        f"this installation of prereg has no {name}, which a new study starts from",
-        remedy="pip install --force-reinstall prereg-gates",
-    )
+    if analysis is None:
+        return
+    if evidence is not None:
+        raise StudyError(
+            "--evidence names an analysis that is there, --analysis one to be written: give one of them"
+        )
+    is_name = re.fullmatch(r"[a-z][a-z0-9_]*", analysis) and not keyword.iskeyword(analysis)
+    if not is_name or len(analysis) > LONGEST:
+        wanted = f"wanted a small letter, then small letters, digits and _, {LONGEST} at most"
+        raise StudyError(f"{analysis!r} can't name an analysis: {wanted}", remedy="--analysis my_analysis")
+    if analysis in ANALYSES:
+        raise StudyError(
+            f"{analysis} is an analysis of prereg's own", remedy=f"--evidence {analysis}, or another name"
+        )
+    if looks_like_tests(analysis):
+        raise StudyError(f"pytest would take {analysis}.py for tests", remedy="--analysis my_analysis")
+
+
+def _files(study: str, evidence: str, analysis: str | None, root: Path) -> dict[str, bytes]:
+    """Return what has to be written, by its path in the project; shared files that are there already are left out."""
+    shared = shared_files()
+    for path in shared:
+        _require_inside(root, path)
+    for path in [path for path, content in shared.items() if _is_there(root / path, content)]:
+        del shared[path]
+    once = project_files(tests=analysis is not None)
+    shared |= {path: content for path, content in once.items() if not (root / path).exists()}
+    # The study comes last: a disk that is full before it leaves nothing that would be in the way of a second try.
+    files = shared | study_files(study, evidence, analysis)
+    for path in files:
+        _require_inside(root, path)
+    return files
 
 
 def _is_there(file: Path, content: bytes) -> bool:
@@ -267,15 +228,22 @@ def _write(files: dict[str, bytes], root: Path) -> None:
         write_atomically(root / path, partial(Path.write_bytes, data=content))
 
 
-def _next(study: str, model: str) -> list[tuple[str, str]]:
+def _next(study: str, analysis: str | None, model: str) -> list[tuple[str, str]]:
     """Return the commands that follow, each with what it is for."""
     folder, asked = f"gates/{study}", shlex.quote(model)
+    own = "" if analysis is None else f" tests/test_{study}_{analysis}.py"
+    written = (
+        []
+        if analysis is None
+        else [(f"pytest{own}", f"write {folder}/{analysis}.py, and test it on data whose truth is known")]
+    )
     return [
+        *written,
         (f"pytest {folder} --model {DEFAULT_MODEL}", "try it: a pilot on the embedded model"),
         (f"grep -n '\"{UNDECIDED}' {folder}/protocol.toml", "decide: thresholds, margins and their reasons"),
         (f"prereg calibrate {folder} --pilot {DEFAULT_MODEL}", "simulate: how often each gate errs"),
         (
-            f"git add {folder} fixtures reports pyproject.toml .gitignore && git commit -m 'Write {study}'",
+            f"git add {folder}{own} fixtures reports pyproject.toml .gitignore && git commit -m 'Write {study}'",
             "only what is committed can be registered",
         ),
         (
@@ -288,7 +256,7 @@ def _next(study: str, model: str) -> list[tuple[str, str]]:
 
 
 def _told_lines(files: list[str], commands: list[tuple[str, str]], root: Path) -> list[str]:
-    own = [file for file in files if file.startswith("gates/")]
+    own = [file for file in files if file.startswith(("gates/", "tests/"))]
     rest = sorted({"/".join(file.split("/")[:2]) for file in files if file not in own})
     lines = [f"wrote {file}" for file in own]
     lines += [f"copied {name}" if name.startswith("fixtures") else f"wrote {name}" for name in rest]

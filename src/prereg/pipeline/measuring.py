@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import re
 from collections.abc import Collection
 from functools import cache
@@ -11,8 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import ProtocolError, StudyError
+from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
+from prereg.analysis.own import OwnAnalysis, find_analysis
+from prereg.analysis.settings import Settings
+from prereg.analysis.soundness import require_sound
+from prereg.errors import AnalysisError, ProtocolError
 from prereg.evidence import Evidence, Provenance, digest_of
 from prereg.protocol import EACH, ProtocolFile
 from prereg.registration.components import LIBRARIES
@@ -41,29 +45,28 @@ DICTIONARIES = "dictionaries"
 
 def measure(
     protocol_file: ProtocolFile,
-    analysis: str,
+    spec: AnalysisSpec,
     arm: str,
     settings: BaseModel,
     captured: Captured,
     workers: Workers,
     options: RunOptions,
 ) -> Evidence:
-    """Run one analysis of one arm, with what its entry in the catalogue says that it takes.
+    """Run one analysis of one arm, with what its `spec` says that it takes.
 
     Raises
     ------
     AnalysisError
-        Whatever the analysis finds wrong with its data.
+        Whatever the analysis finds wrong with its data; or what is wrong with the evidence of one of somebody's own.
     """
-    spec = ANALYSES[analysis]
-    extras: dict[str, object] = {"twin": True} if spec.lean_twin and arm != "model" else {}
+    extras: dict[str, object] = {"twin": arm != "model"} if spec.lean_twin else {}
     if spec.uses_dictionaries:
         extras["dictionaries"] = _dictionaries(protocol_file, captured, options)
     if spec.uses_model:
         extras["model"] = captured.loaded
-    evidence: Evidence = importlib.import_module(spec.module).measure(
-        captured.view, settings, workers, **extras
-    )
+    evidence: Evidence = spec.load().measure(captured.view, settings, workers, **extras)
+    if isinstance(spec, OwnAnalysis):
+        require_sound(evidence, captured.view, str(spec.file))
     return evidence
 
 
@@ -74,6 +77,7 @@ def provenance_of(
     settings: BaseModel,
     captured: Captured,
     *,
+    source: str,
     model: str,
     key: str,
     registration: str | None,
@@ -84,6 +88,8 @@ def provenance_of(
     ----------
     protocol_file, analysis, arm, settings, captured
         What was measured, by which promise, on which activations.
+    source
+        From `source_digest`.
     model
         The model's alias.
     key
@@ -106,7 +112,7 @@ def provenance_of(
         registration=registration,
         facts_sha256=protocol.facts.for_model(model).sha256,
         settings=settings.model_dump(mode="json"),
-        source_digest=source_digest(),
+        source_digest=source,
         libraries=_versions(),
         n_layers=view.n_layers,
         d_model=int(view.resid.shape[2]),
@@ -117,22 +123,23 @@ def provenance_of(
     )
 
 
-def settings_of(protocol_file: ProtocolFile, analysis: str) -> BaseModel:
+def settings_of(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec) -> BaseModel:
     """Return an analysis' validated settings.
 
     Raises
     ------
-    StudyError
-        If nobody provides that analysis.
     ProtocolError
-        If the settings don't fit.
+        If they don't fit.
+    AnalysisError
+        If they are no subclass of `Settings`.
     """
-    if analysis not in ANALYSES:
-        raise StudyError(
-            f"{protocol_file.path}: no analysis is called {analysis!r}; there are {', '.join(ANALYSES)}"
+    model = getattr(spec.load(), spec.settings, None)
+    if not (isinstance(model, type) and issubclass(model, Settings)):
+        raise AnalysisError(
+            f"{spec.module}: {spec.settings} is no subclass of prereg.analysis.settings.Settings, so what the "
+            "protocol says would not be checked",
+            remedy=f"write: class {spec.settings}(Settings)",
         )
-    spec = ANALYSES[analysis]
-    model: type[BaseModel] = getattr(importlib.import_module(spec.module), spec.settings)
     return protocol_file.settings(analysis, model)
 
 
@@ -150,20 +157,21 @@ def require_measurable(protocol_file: ProtocolFile) -> None:
         won't be measured.
     """
     protocol = protocol_file.protocol
-    found = {analysis: settings_of(protocol_file, analysis) for analysis in protocol.analyses}
+    specs = {analysis: find_analysis(analysis, protocol_file.path.parent) for analysis in protocol.analyses}
+    found = {analysis: settings_of(protocol_file, analysis, spec) for analysis, spec in specs.items()}
     for analysis, settings in found.items():
         where = f"{protocol_file.path}: analyses.{analysis}"
         for key in ("updates", "bands"):
             named = getattr(settings, key, ())
             for name in (named,) if isinstance(named, str) else named:
-                if name not in protocol.updates:
+                if isinstance(name, str) and name not in protocol.updates:
                     raise ProtocolError(
                         f"{where}.{key}: there is no set of updates {name!r}; there are {', '.join(protocol.updates)}",
                         remedy=f"add [updates.{name}], or name one that is there",
                     )
-        if ANALYSES[analysis].uses_dictionaries:
+        if specs[analysis].uses_dictionaries:
             _require_dictionaries(protocol_file, where, settings, found.get(DICTIONARIES))
-        check_terms(protocol_file, analysis, settings)
+        check_terms(protocol_file, analysis, specs[analysis], settings)
 
 
 def _require_dictionaries(
@@ -191,7 +199,7 @@ def _require_dictionaries(
             )
 
 
-def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel) -> None:
+def check_terms(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, settings: BaseModel) -> None:
     """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others.
 
     Raises
@@ -199,10 +207,11 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel)
     ProtocolError
         If a hypothesis or control names such a fit.
     """
-    spec, protocol = ANALYSES[analysis], protocol_file.protocol
-    names = getattr(importlib.import_module(spec.module), "fit_names", None)
+    protocol = protocol_file.protocol
+    names = getattr(spec.load(), "fit_names", None)
     if names is None:
         return
+    differs = spec.lean_twin and "twin" in inspect.signature(names).parameters
     claims = {
         **{f"controls.{n}": c for n, c in protocol.controls.items()},
         **{f"hypotheses.{n}": h for n, h in protocol.hypotheses.items()},
@@ -210,7 +219,7 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel)
     for where, claim in claims.items():
         terms = [t for c in claim.contrasts for t in c.terms if claim.evidence == analysis]
         for term in terms:
-            lean = {"twin": True} if spec.lean_twin and term.arm != "model" else {}
+            lean = {"twin": True} if differs and term.arm != "model" else {}
             known = names(settings, **lean)
             if term.fit not in known and not _is_pattern_of(term.fit, known):
                 raise ProtocolError(
@@ -220,9 +229,13 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, settings: BaseModel)
                 )
 
 
+def source_digest(spec: AnalysisSpec) -> str:
+    """Return the digest of an analysis' source and this package's: checkpoints of another version are not taken up."""
+    return digest_of([_own_digest(), dict(spec.digests)]) if spec.digests else _own_digest()
+
+
 @cache
-def source_digest() -> str:
-    """Return the digest of the analyses' source: checkpoints of another version are not taken up."""
+def _own_digest() -> str:
     folder = Path(__file__).parents[1] / "analysis"
     files = sorted(folder.rglob("*.py"))
     return digest_of({f.relative_to(folder).as_posix(): f.read_text("utf-8") for f in files})

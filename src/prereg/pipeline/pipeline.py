@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from prereg.activations.models import load_registry, resolve
-from prereg.analysis.catalogue import ANALYSES
+from prereg.analysis.catalogue import AnalysisSpec
+from prereg.analysis.own import find_analysis
 from prereg.errors import EvidenceError, ModelError
 from prereg.evidence import Evidence, digest_of, read_evidence, write_evidence
 from prereg.pipeline.measuring import (
@@ -32,8 +33,6 @@ from prereg.registration.binding import Binding
 from prereg.workers import Workers, refused_by_disk
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from prereg.activations.capture import RecomputeReport
     from prereg.pipeline.capturing import Captured, Capturing
 
@@ -71,6 +70,7 @@ class Pipeline:
         self.options = options
         self.binding = binding
         self.entry = resolve(model, registry=load_registry(), root=options.root)
+        self._specs: dict[str, AnalysisSpec] = {}
 
     # -- what there is ------------------------------------------------------------------------------
 
@@ -102,19 +102,31 @@ class Pipeline:
         """
         return revision(self.entry, self.options)
 
-    def settings(self, analysis: str) -> BaseModel:
-        """Return an analysis' validated settings; errors as `settings_of`."""
-        return settings_of(self.protocol_file, analysis)
+    def spec(self, analysis: str) -> AnalysisSpec:
+        """Return what the protocol means by an analysis' name, read once; errors as `find_analysis`."""
+        if analysis not in self._specs:
+            self._specs[analysis] = find_analysis(analysis, self.protocol_file.path.parent)
+        return self._specs[analysis]
 
-    def key(self, analysis: str, arm: str) -> str:
+    def key(self, analysis: str, arm: str, *, sources: Mapping[str, str] | None = None) -> str:
         """Return the digest of everything that the numbers of one analysis of one arm depend on.
 
-        Thresholds and claims are not among it: changing a promise must not look like new data.
+        Thresholds and claims are not among it: changing a promise must not look like new data. The source of an
+        analysis that isn't this package's is: whoever edits it asks for a new measurement.
+
+        Parameters
+        ----------
+        analysis, arm
+            What is measured, on which of the model and its twins.
+        sources
+            The analysis' sources, where they are not those that are here now.
 
         Raises
         ------
         ModelError
             If nothing pins the model's weights yet.
+        StudyError
+            If the analysis isn't found.
         """
         p = self.protocol
         revision = self.revision()
@@ -135,8 +147,11 @@ class Pipeline:
             "model": revision,
             "dtype": self.options.dtype,
         }
-        if ANALYSES[analysis].uses_dictionaries:
+        spec = self.spec(analysis)
+        if spec.uses_dictionaries:
             content["dictionaries"] = plain(p.analyses.get(DICTIONARIES, {}))
+        if rests_on := dict(spec.digests if sources is None else sources):
+            content["sources"] = rests_on
         return digest_of(content)
 
     def present(self, analysis: str, arm: str) -> bool:
@@ -212,10 +227,11 @@ class Pipeline:
     def _measure(self, analysis: str, arm: str) -> None:
         # All of them, not this one's alone: what is wrong with the last analysis is told before the first one's hours.
         require_measurable(self.protocol_file)
-        settings = self.settings(analysis)
+        spec = self.spec(analysis)
+        settings = settings_of(self.protocol_file, analysis, spec)
         captured = self.capturing.capture(arm)
         key, registration = self.key(analysis, arm), self._registration()
-        checkpoint = digest_of([key, source_digest(), registration, str(self.report_folder.resolve())])
+        checkpoint = digest_of([key, source_digest(spec), registration, str(self.report_folder.resolve())])
         workers = Workers(
             self.options.jobs,
             self.options.engine,
@@ -223,13 +239,14 @@ class Pipeline:
             self.options.cache / "checkpoints" / checkpoint,
         )
         self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
-        evidence = measure(self.protocol_file, analysis, arm, settings, captured, workers, self.options)
+        evidence = measure(self.protocol_file, spec, arm, settings, captured, workers, self.options)
         provenance = provenance_of(
             self.protocol_file,
             analysis,
             arm,
             settings,
             captured,
+            source=source_digest(spec),
             model=self.alias,
             key=key,
             registration=registration,

@@ -27,8 +27,12 @@ UNITS: dict[str, tuple[float, bool]] = {
     "R2": (1.0, True),
     "R2 per depth": (math.inf, True),
     "accuracy": (1.0, True),
+    "accuracy per depth": (math.inf, True),
+    "correlation": (1.0, True),
     "cosine": (1.0, True),
     "nats": (math.inf, True),
+    "nats per depth": (math.inf, True),
+    "number": (math.inf, True),
     "layers": (math.inf, False),
     "share": (1.0, False),
 }
@@ -117,7 +121,8 @@ class Claim(Closed):
 
     All of them must, unless ``quantifier = "some"`` says that one is enough: then the search over them is corrected
     for, and a pattern may stand for candidates that only the measurement names. The bootstrap resamples the unit
-    of ``[inference]``, unless the claim is about the updates themselves (``unit = "update"``, with the reason).
+    of ``[inference]``, unless the claim is about the updates themselves (``unit = "update"``, with the reason). Where
+    updates next to each other are alike, ``block_length`` draws them in blocks (the stationary bootstrap).
     """
 
     claim: Sentence
@@ -128,6 +133,8 @@ class Claim(Closed):
     unit: Literal["update"] | None = None
     """None: the unit of ``[inference]``."""
     unit_reason: Sentence | None = None
+    block_length: Annotated[float, Field(gt=1.0)] | None = None
+    """Mean number of neighbouring updates that are drawn together; None: each is drawn by itself."""
     units: Text
     direction: Direction
     threshold: float
@@ -175,6 +182,8 @@ class Claim(Closed):
             raise ValueError("that some contrast is near zero is no claim that is tested here")
         if (self.unit is None) != (self.unit_reason is None):
             raise ValueError("unit and unit_reason belong together: why are these the independent ones?")
+        if self.block_length is not None and self.unit != "update":
+            raise ValueError('block_length belongs to a claim that resamples updates; say unit = "update"')
         if self.unit == "update" and (self.quantifier or any(c.over for c in self.contrasts)):
             raise ValueError("a claim that resamples updates is about their mean, in every contrast")
         return self

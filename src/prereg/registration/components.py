@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import RegistrationError
-from prereg.protocol import Protocol
-from prereg.registration.imports import PACKAGE, module_file, reached_modules
+from prereg.analysis.catalogue import AnalysisSpec
+from prereg.analysis.own import OwnAnalysis, find_analysis, package_digests
+from prereg.errors import RegistrationError, StudyError
+from prereg.protocol import Protocol, ProtocolFile
+from prereg.registration.imports import PACKAGE, imported_modules, module_file, reached_modules
+from prereg.registration.parts import Components
 
 __all__ = [
     "LIBRARIES",
@@ -26,6 +28,7 @@ __all__ = [
     "gates_now",
     "library_versions",
     "public_version",
+    "registered_sources",
 ]
 
 LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "transformer-lens")
@@ -118,15 +121,54 @@ def _functions(node: ast.AST) -> Iterator[str]:
             yield from _functions(child)
 
 
-def code_digests(protocol: Protocol) -> dict[str, str]:
-    """Return the digest of each module of this package that a measurement or a verdict runs through."""
-    analyses = [ANALYSES[name].module for name in protocol.analyses if name in ANALYSES]
-    files = [module_file(name) for name in reached_modules((*ROOTS, *analyses))]
-    return {
+def code_digests(protocol_file: ProtocolFile) -> dict[str, str]:
+    """Return the digest of each module that a measurement or a verdict runs through.
+
+    Those of this package by path in it, and every one of a package that an analysis comes from. An analysis that lies
+    beside the protocol is among the study's gate files; what it imports of this package is among these.
+
+    Raises
+    ------
+    StudyError
+        If an analysis isn't found.
+    """
+    roots, others = [*ROOTS], dict[str, str]()
+    for name in protocol_file.protocol.analyses:
+        spec = find_analysis(name, protocol_file.path.parent)
+        if not isinstance(spec, OwnAnalysis):
+            roots.append(spec.module)
+            continue
+        roots += (module for text in spec.texts.values() for module in imported_modules(text))
+        if not spec.is_beside:
+            others |= spec.digests
+    files = [module_file(name) for name in reached_modules(roots)]
+    own = {
         f"prereg/{file.relative_to(PACKAGE).as_posix()}": _text_digest(file, links=True)
         for file in files
         if file is not None
     }
+    return own | others
+
+
+def registered_sources(spec: AnalysisSpec, frozen: Components, gates: str) -> dict[str, str]:
+    """Return what a measurement's key held of an analysis' source when a registration or amendment was made.
+
+    Parameters
+    ----------
+    spec
+        The analysis as it is found now.
+    frozen
+        The components as they were registered.
+    gates
+        The study's folder, as the gate files of `frozen` are named.
+    """
+    if not isinstance(spec, OwnAnalysis):
+        return {}
+    if spec.is_beside:
+        name = spec.file.name
+        return {name: frozen.gates[f"{gates}/{name}"]} if f"{gates}/{name}" in frozen.gates else {}
+    top = spec.module.split(".")[0]
+    return {n: digest for n, digest in frozen.code.items() if n.split("/")[0].removesuffix(".py") == top}
 
 
 def code_now(names: Iterable[str]) -> dict[str, str | None]:
@@ -137,9 +179,16 @@ def code_now(names: Iterable[str]) -> dict[str, str | None]:
     """
     found: dict[str, str | None] = {}
     beside: dict[Path, frozenset[str]] = {}
+    others: dict[str, dict[str, str]] = {}
     for name in names:
         parts = name.split("/")
-        known = parts[0] == "prereg" and ".." not in parts and name.endswith(".py")
+        if parts[0] != "prereg":
+            top = parts[0].removesuffix(".py")
+            if top not in others:
+                others[top] = _package_now(top)
+            found[name] = others[top].get(name)
+            continue
+        known = ".." not in parts and name.endswith(".py")
         file = PACKAGE.joinpath(*parts[1:])
         if not known or not _is_there(file):
             found[name] = None
@@ -148,6 +197,13 @@ def code_now(names: Iterable[str]) -> dict[str, str | None]:
             beside[file.parent] = _first_imported(file.parent)
         found[name] = None if file.stem in beside[file.parent] else _digest_if_plain(file, links=True)
     return found
+
+
+def _package_now(top: str) -> dict[str, str]:
+    try:
+        return package_digests(top)
+    except StudyError:
+        return {}
 
 
 def _is_there(file: Path) -> bool:

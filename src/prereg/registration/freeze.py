@@ -149,7 +149,7 @@ def components_of(study: Freeze) -> Components:
     return Components(
         protocol=study.protocol_file.digest,
         gates=gate_digests(study.folder, study.root),
-        code=code_digests(p),
+        code=code_digests(study.protocol_file),
         facts=wanted,
         models=dict(study.models),
         libraries=libraries,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prereg.errors import RegistrationError
 
-__all__ = ["PACKAGE", "module_file", "reached_modules"]
+__all__ = ["PACKAGE", "imported_modules", "module_file", "reached_modules"]
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of the package `prereg`."""
@@ -57,6 +57,18 @@ def module_file(name: str) -> Path | None:
         if file.is_file():
             return file
     return None
+
+
+def imported_modules(source: bytes) -> tuple[str, ...]:
+    """Return the modules of `prereg` that a piece of code names in its imports, sorted.
+
+    Raises
+    ------
+    SyntaxError
+        If it is not Python.
+    """
+    names = {target for node in _runtime(ast.parse(source)) for target in _targets(node)}
+    return tuple(sorted(name for name in names if module_file(name) is not None))
 
 
 def _is_outside(name: str) -> bool:

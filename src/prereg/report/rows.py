@@ -233,7 +233,9 @@ def _published_note(published: Mapping[str, Any]) -> str:
 
 
 def _sample(record: Mapping[str, Any], subjects: Any, prompts: Any) -> str:
-    """Return what was resampled, and how many: subjects of so many prompts, or updates."""
+    """Return what was resampled, and how many: subjects of so many prompts, or what else it was."""
     if subjects is None or prompts is None:
         return ""
-    return f"{subjects} updates" if record.get("unit") == "update" else f"{subjects}/{prompts}"
+    other = {"update": "updates", "block_of_updates": "blocks", "subject_in_relation": "relations"}
+    unit = record.get("unit")
+    return f"{subjects} {other[unit]}" if unit in other else f"{subjects}/{prompts}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import EvidenceError, StudyError
+from prereg.errors import StudyError
 from prereg.evidence import Evidence
 from prereg.inference import (
     Outcome,
@@ -14,9 +13,9 @@ from prereg.inference import (
 )
 from prereg.pipeline import Pipeline
 from prereg.protocol import Control, Hypothesis, Protocol, ProtocolFile, digest
-from prereg.study.frames import Frame, frame_of, questions
+from prereg.study.frames import Frame, depth_of, frame_of, questions
 from prereg.study.permutation import permutation_results
-from prereg.study.records import ClaimResult, PermutationResult, Verdict
+from prereg.study.records import ClaimResult, PermutationResult, Verdict, unit_of
 from prereg.study.settling import settle
 
 __all__ = ["Answers"]
@@ -142,6 +141,7 @@ class Answers:
             permutations=permutations,
             published=self.protocol.published.get(name),
             level=level,
+            unit=unit_of(promise, self.protocol.inference),
             n_units=min(c.n_units for c in result.contrasts),
             n_rows=min(c.n_rows for c in result.contrasts),
             protocol_digest=self.protocol_file.digest,
@@ -179,12 +179,8 @@ class Answers:
 
     def _depth(self, analysis: str) -> int:
         """Return the number of blocks of the model that was measured."""
-        record = self.evidence(analysis).provenance
-        deepest = self._frame(analysis, "model").updates[-1]
-        every = ANALYSES[analysis].every_update
-        if record is None or (record.n_layers != deepest + 1 if every else record.n_layers <= deepest):
-            raise EvidenceError(f"{analysis}: the deepest update measured is {deepest}, not the model's last")
-        return record.n_layers
+        every = self.pipeline.spec(analysis).every_update
+        return depth_of(self.evidence(analysis), self._frame(analysis, "model"), analysis, every_update=every)
 
     def _update_sets(self, analysis: str) -> dict[str, tuple[int, ...]]:
         """Return the protocol's sets for the depth that was measured: from the promise, not from the record."""

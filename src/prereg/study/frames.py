@@ -15,7 +15,7 @@ from prereg.evidence import Evidence
 from prereg.inference import RatioTable
 from prereg.protocol import EACH, Claim, Contrast, Term
 
-__all__ = ["Frame", "Question", "frame_of", "questions"]
+__all__ = ["Frame", "Matrix", "Question", "depth_of", "frame_of", "questions"]
 
 Matrix = npt.NDArray[np.float64]
 
@@ -160,6 +160,27 @@ def frame_of(evidence: Evidence, name: str) -> Frame:
         tuple(int(u) for u in updates),
         columns,
     )
+
+
+def depth_of(evidence: Evidence, frame: Frame, analysis: str, *, every_update: bool) -> int:
+    """Return the number of blocks L of the model that was measured.
+
+    Parameters
+    ----------
+    evidence, frame, analysis
+        Of the model, and what it is called.
+    every_update
+        Whether the analysis has rows up to the model's last update.
+
+    Raises
+    ------
+    EvidenceError
+        If the table's updates are not those of a model of the recorded depth.
+    """
+    record, deepest = evidence.provenance, frame.updates[-1]
+    if record is None or (record.n_layers != deepest + 1 if every_update else record.n_layers <= deepest):
+        raise EvidenceError(f"{analysis}: the deepest update measured is {deepest}, not the model's last")
+    return record.n_layers
 
 
 def _one_each(

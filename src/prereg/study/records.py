@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prereg.inference import Outcome
-from prereg.protocol import Hypothesis, Published
+from prereg.protocol import Claim, Hypothesis, Inference, Published
 from prereg.registration.attempts import Look
 from prereg.registration.standing import UNREGISTERED, Standing
 
-__all__ = ["ClaimResult", "ContrastRecord", "PermutationResult", "Search", "Verdict"]
+__all__ = [
+    "ClaimResult",
+    "ContrastRecord",
+    "PermutationResult",
+    "Search",
+    "Unit",
+    "Verdict",
+    "sample_words",
+    "unit_of",
+]
+
+Unit = Literal["subject", "subject_by_template", "subject_in_relation", "update", "block_of_updates"]
+"""What was resampled; of two crossed sides the smaller one is counted, of two nested ones the outer."""
 
 
 MOST_SHOWN = 12
@@ -39,6 +51,25 @@ class ContrastRecord:
     degenerate: bool
     n_units: int
     n_rows: int
+
+
+def unit_of(claim: Claim, inference: Inference) -> Unit:
+    """Return what a claim resamples."""
+    if claim.unit is None:
+        return inference.unit
+    return claim.unit if claim.block_length is None else "block_of_updates"
+
+
+def sample_words(unit: str, n_units: int, n_rows: int) -> str:
+    """Say how many units were resampled, and of how many prompts where they are made of these."""
+    words = {
+        "subject_by_template": "subjects or templates, whichever are fewer",
+        "subject_in_relation": "relations",
+        "update": "updates",
+        "block_of_updates": "blocks of updates",
+    }
+    counted = f"{n_units} {words.get(unit, 'subjects')}"
+    return counted if unit in ("update", "block_of_updates") else f"{counted}, {n_rows} prompts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +148,8 @@ class Verdict:
     permutations: tuple[PermutationResult, ...]
     published: Published | None
     level: float
+    unit: Unit
+    """What was resampled."""
     n_units: int
     n_rows: int
     protocol_digest: str
@@ -165,7 +198,7 @@ class Verdict:
             f"  claim      {p.claim}",
             f"  promised   {p.estimand} {sign} {p.threshold:g} {p.units}",
             f"  measured   {r.estimate:+.4f}, interval [{r.low:+.4f}, {r.high:+.4f}] at level {self.level:g}, "
-            f"{self._sample()}",
+            f"{sample_words(self.unit, self.n_units, self.n_rows)}",
         ]
         lines += [
             f"  {'*' if c.label == r.binds else ' '} {c.label}: {c.estimate:+.4f} [{c.low:+.4f}, {c.high:+.4f}]"
@@ -207,11 +240,6 @@ class Verdict:
             lines.append(f"  attempts   {self.attempts} sets of data were tried; the others gave: {others}")
         return "\n".join(lines)
 
-    def _sample(self) -> str:
-        if self.promise.unit == "update":
-            return f"{self.n_units} updates"
-        return f"{self.n_units} subjects, {self.n_rows} prompts"
-
     def _shown(self) -> list[ContrastRecord]:
         """Return the contrasts worth a line: all that must hold, or those that speak loudest where one is enough."""
         contrasts, search = self.result.contrasts, self.result.search
@@ -249,7 +277,7 @@ class Verdict:
             "threshold": self.promise.threshold,
             "units": self.promise.units,
             "quantifier": self.promise.quantifier or "every",
-            "unit": self.promise.unit or "subject",
+            "unit": self.unit,
             "level": self.level,
             "n_subjects": self.n_units,
             "n_prompts": self.n_rows,

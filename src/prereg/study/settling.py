@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from prereg.inference import (
     BootstrapPlan,
     ContrastResult,
+    Design,
     Method,
+    RatioTable,
     WeightPlan,
+    available_methods,
+    blocks,
     bonferroni_level,
     cautions,
     crossed,
@@ -21,7 +26,7 @@ from prereg.inference import (
     weighted_intervals_many,
 )
 from prereg.protocol import Control, Hypothesis, Inference
-from prereg.study.frames import Frame, Question
+from prereg.study.frames import Frame, Matrix, Question
 from prereg.study.records import ClaimResult, ContrastRecord, Search
 
 __all__ = ["settle"]
@@ -55,16 +60,14 @@ def settle(
     ClaimResult
         By `decide_conjunction`, or by `decide_some` where one contrast is enough.
     """
-    plan = BootstrapPlan(asked[0].table.n_units, spec.replicates, spec.seed)
-    some = claim.quantifier == "some"
-    also = () if some else (bonferroni_level(level, len(asked)),)
-    results = _intervals(claim, asked, frame, spec, plan, level, also)
+    case = _Case(name, claim, tuple(asked), frame, spec, level)
+    results = _intervals(case)
     records = tuple(
         _record(question, result, level, spec.interval)
         for question, result in zip(asked, results, strict=True)
     )
-    if some:
-        return _some(name, claim, asked, spec, plan, level, results, records)
+    if case.is_search:
+        return _some(case, results, records)
     decision = decide_conjunction(
         results,
         claim.threshold,
@@ -83,35 +86,62 @@ def settle(
         binds=records[decision.binding].label,
         reason=decision.reason,
         contrasts=records,
-        cautions=_cautions(claim, asked, results, level, spec.interval),
+        cautions=_cautions(case, results),
     )
 
 
-def _intervals(
-    claim: Hypothesis | Control,
-    asked: Sequence[Question],
-    frame: Frame,
-    spec: Inference,
-    plan: BootstrapPlan,
-    level: float,
-    also: Sequence[float],
-) -> list[ContrastResult]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Case:
+    """What there is to settle: the arguments of `settle`."""
+
+    name: str
+    claim: Hypothesis | Control
+    asked: tuple[Question, ...]
+    frame: Frame
+    spec: Inference
+    level: float
+
+    @property
+    def is_search(self) -> bool:
+        return self.claim.quantifier == "some"
+
+    @property
+    def plan(self) -> BootstrapPlan:
+        return BootstrapPlan(self.asked[0].table.n_units, self.spec.replicates, self.spec.seed)
+
+    @property
+    def tables(self) -> list[tuple[RatioTable, Matrix]]:
+        return [(question.table, question.weights) for question in self.asked]
+
+    @property
+    def design(self) -> Design | None:
+        """How dependent cases are drawn; None where every unit is independent of the others."""
+        if self.claim.block_length is not None:
+            return blocks(range(self.asked[0].table.n_units), self.claim.block_length)
+        if self.claim.unit is not None or self.spec.unit == "subject":
+            return None
+        if self.spec.unit == "subject_by_template":
+            return crossed(self.frame.subjects, self.frame.templates)
+        return nested(self.frame.relations, self.frame.subjects)
+
+
+def _intervals(case: _Case) -> list[ContrastResult]:
     """Return each contrast's intervals by the registered methods, units resampled as registered."""
+    spec, level, design = case.spec, case.level, case.design
     methods = (spec.interval, *spec.sensitivity)
-    if claim.unit is None and spec.unit != "subject":
-        design = (
-            crossed(frame.subjects, frame.templates)
-            if spec.unit == "subject_by_template"
-            else nested(frame.relations, frame.subjects)
-        )
-        statistics = [mean_of_ratios(*question.rows, question.weights) for question in asked]
+    also = () if case.is_search else (bonferroni_level(level, len(case.asked)),)
+    if design is not None:
+        statistics = [mean_of_ratios(*question.rows, question.weights) for question in case.asked]
         drawn = WeightPlan(design, n_replicates=spec.replicates, seed=spec.seed)
-        return list(weighted_intervals_many(statistics, drawn, level, also_levels=also, methods=methods))
+        # A registration lists methods for all claims; of blocks there is no studentized one.
+        refused = available_methods(statistics[0], design)
+        there = [method for method in methods if refused[Method(method)] is None]
+        return list(weighted_intervals_many(statistics, drawn, level, also_levels=also, methods=there))
     # A search is decided on one plan for all its candidates, and their own intervals come from it too.
-    compute = intervals_many if claim.quantifier == "some" else headline_intervals_many
+    compute = intervals_many if case.is_search else headline_intervals_many
     groups = compute(
-        [(question.table, question.weights) for question in asked],
-        plan,
+        case.tables,
+        case.plan,
         level,
         also_levels=also,
         methods=methods,
@@ -120,29 +150,21 @@ def _intervals(
     return [group[0] for group in groups]
 
 
-def _some(
-    name: str,
-    claim: Hypothesis | Control,
-    asked: Sequence[Question],
-    spec: Inference,
-    plan: BootstrapPlan,
-    level: float,
-    results: Sequence[ContrastResult],
-    records: tuple[ContrastRecord, ...],
-) -> ClaimResult:
+def _some(case: _Case, results: Sequence[ContrastResult], records: tuple[ContrastRecord, ...]) -> ClaimResult:
     """Decide a claim that one contrast is enough for, the search over them corrected for."""
+    claim, spec = case.claim, case.spec
     decision = decide_some(
-        [(question.table, question.weights) for question in asked],
-        plan,
+        case.tables,
+        case.plan,
         claim.threshold,
         claim.direction,
-        level,
+        case.level,
         min_units=spec.minimum_units,
         constant_is_proof=isinstance(claim, Control),
     )
     best = results[decision.best]
     return ClaimResult(
-        name=name,
+        name=case.name,
         outcome=decision.outcome,
         estimate=decision.estimate,
         low=decision.low,
@@ -157,22 +179,17 @@ def _some(
             decision.mde_largest,
             decision.critical,
         ),
-        cautions=cautions(best, claim.threshold, claim.direction, level, method=spec.interval),
+        cautions=cautions(best, claim.threshold, claim.direction, case.level, method=spec.interval),
     )
 
 
-def _cautions(
-    claim: Hypothesis | Control,
-    asked: Sequence[Question],
-    results: Sequence[ContrastResult],
-    level: float,
-    method: str,
-) -> tuple[str, ...]:
+def _cautions(case: _Case, results: Sequence[ContrastResult]) -> tuple[str, ...]:
     """Say of each contrast why to be careful with it; in front stands which one, where there are several."""
+    claim, method = case.claim, case.spec.interval
     return tuple(
-        f"{question.label}: {line}" if len(asked) > 1 else line
-        for question, result in zip(asked, results, strict=True)
-        for line in cautions(result, claim.threshold, claim.direction, level, method=method)
+        f"{question.label}: {line}" if len(case.asked) > 1 else line
+        for question, result in zip(case.asked, results, strict=True)
+        for line in cautions(result, claim.threshold, claim.direction, case.level, method=method)
     )
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from prereg.analysis.catalogue import ANALYSES
-from prereg.errors import StudyError
+from prereg.analysis.own import find_analysis
 from prereg.evidence import Evidence, read_provenance
 from prereg.pipeline import Pipeline, RunOptions, arms_of
 from prereg.protocol import Hypothesis, Protocol, ProtocolFile, read_protocol
@@ -59,17 +58,13 @@ class Study:
         ProtocolError
             If protocol.toml is missing or breaks its rules.
         StudyError
-            If the protocol names an analysis that nobody provides.
+            If the protocol names an analysis that nobody provides, or two do.
         ModelError
             If the model isn't known.
         """
         protocol_file = read_protocol(folder)
         for analysis in protocol_file.protocol.analyses:
-            if analysis not in ANALYSES:
-                raise StudyError(
-                    f"{protocol_file.path}: [analyses.{analysis}]: no analysis is called that",
-                    remedy=f"name one of {', '.join(ANALYSES)}",
-                )
+            find_analysis(analysis, protocol_file.path.parent)
         folder = protocol_file.path.parent
         standing, chain = standing_of(folder, protocol_file, options.root)
         binding = None if chain is None else Binding(chain, protocol_file, options.root)

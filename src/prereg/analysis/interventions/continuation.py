@@ -24,7 +24,7 @@ from prereg.activations.capture.sites import find_sites
 from prereg.analysis.frame import Floats, Indices
 from prereg.errors import AnalysisError
 
-__all__ = ["Continuation", "Hands", "Readout"]
+__all__ = ["Continuation", "Hands", "Readout", "handing_on", "log_probabilities"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,22 +203,28 @@ class Continuation:
     def _from_behind(self, update: int, stream: torch.Tensor, in_tuples: bool) -> Iterator[None]:
         """Let blocks 0 to `update` hand on `stream`, (b, d_model), whatever they are given."""
         hidden = stream[:, None]
-        output = (hidden,) if in_tuples else hidden
-
-        def hand_on(*_args: object, **_kwargs: object) -> Any:
-            return output
-
-        replaced = [(block, block.__dict__.get("forward")) for block in self._blocks[: update + 1]]
-        try:
-            for block, _ in replaced:
-                block.forward = hand_on
+        with handing_on(self._blocks[: update + 1], (hidden,) if in_tuples else hidden):
             yield
-        finally:
-            for block, own in replaced:
-                if own is None:
-                    block.__dict__.pop("forward", None)
-                else:
-                    block.forward = own
+
+
+@contextlib.contextmanager
+def handing_on(blocks: Sequence[Any], output: Any) -> Iterator[None]:
+    """Let blocks return `output`, whatever they are given; afterwards they are as before."""
+
+    def hand_on(*_args: object, **_kwargs: object) -> Any:
+        return output
+
+    replaced = [(block, block.__dict__.get("forward")) for block in blocks]
+    try:
+        for block, _ in replaced:
+            block.forward = hand_on
+        yield
+    finally:
+        for block, own in replaced:
+            if own is None:
+                block.__dict__.pop("forward", None)
+            else:
+                block.forward = own
 
 
 class Hands:
@@ -274,12 +280,19 @@ def _as_output(hidden: torch.Tensor, like: Any) -> Any:
 
 
 def _log_probability(logits: torch.Tensor, answers: torch.Tensor) -> Floats:
-    """Return the answers' log-probabilities, (r,) float64.
+    """Return the answers' log-probabilities, (r,) float64."""
+    return log_probabilities(logits, answers[:, None])[:, 0]
+
+
+def log_probabilities(logits: torch.Tensor, tokens: torch.Tensor) -> Floats:
+    """Return the log-probabilities of k tokens each, (r, vocabulary) and (r, k) to (r, k) float64, nats.
 
     The largest logit is subtracted first and the exponentials are summed in float64: a difference of two such numbers
     is then good to what float32 logits are.
     """
     shifted = logits.float() - logits.amax(dim=-1, keepdim=True).float()
-    chosen = shifted.gather(1, answers[:, None])[:, 0].double()
-    found: Floats = (chosen - shifted.exp_().sum(dim=-1, dtype=torch.float64).log()).cpu().numpy()
+    chosen = shifted.gather(1, tokens).double()
+    found: Floats = (
+        (chosen - shifted.exp_().sum(dim=-1, dtype=torch.float64, keepdim=True).log()).cpu().numpy()
+    )
     return found

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from prereg.hostile import printable, read_bounded
 from prereg.report.figures.tables import ReportError
 from prereg.report.schema.reading import remedy_for
+from prereg.study.records import sample_words
 
 __all__ = ["Contrast", "Control", "Document", "Permutation", "Recorded", "read_document"]
 
@@ -108,6 +109,18 @@ class Recorded(_Record):
     published: Paper | None = None
     attempts: Attempts | None = None
     evidence: dict[str, str] = {}
+
+    @property
+    def sample(self) -> str:
+        """How many units of which kind were resampled; empty where the record doesn't say."""
+        if not self.n_subjects or not self.n_prompts:
+            return ""
+        return sample_words(self.unit, self.n_subjects, self.n_prompts)
+
+    @property
+    def unit_words(self) -> str:
+        """One unit, in words."""
+        return self.unit.replace("_", " ")
 
 
 class Model(_Record):

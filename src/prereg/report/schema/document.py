@@ -184,9 +184,13 @@ class VerdictRecord(Claim):
     threshold: float
     units: str
     quantifier: Literal["every", "some"] = "every"
-    unit: Literal["subject", "update"] = "subject"
+    unit: Literal["subject", "subject_by_template", "subject_in_relation", "update", "block_of_updates"] = (
+        "subject"
+    )
     level: float = Field(gt=0, lt=1)
-    n_subjects: int = Field(ge=1, description="Resampled units; updates where `unit` says so.")
+    n_subjects: int = Field(
+        ge=1, description="Resampled units, of the kind that `unit` says: subjects as a rule."
+    )
     n_prompts: int = Field(ge=1)
     controls: tuple[Control, ...]
     permutations: tuple[Permutation, ...]
