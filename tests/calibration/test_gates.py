@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from prereg.calibration.gates import cases_of, gate_of, level_of
+from prereg.calibration.cases import cases_of
+from prereg.calibration.gates import gate_of, level_of
 from prereg.errors import StudyError
 from prereg.protocol import read_protocol
 from prereg.study import Study
@@ -47,6 +48,40 @@ def test_an_equivalence_has_two_margins_and_expects_nothing() -> None:
     assert [case.holds for case in found] == [False, False, True]
     two = cases_of(gate(direction="equivalence", labels=("a", "b")), (0.01, -0.05))
     assert [case.values for case in two[2:]] == [(0.1, -0.05), (0.01, -0.1), (0.0, 0.0)]
+
+
+def test_a_claim_about_some_candidate_is_false_only_where_none_passes() -> None:
+    """All at the threshold; the best alone there; and all but the best there, where the best does not pass."""
+    some = gate(labels=("a", "b", "c"), quantifier="some")
+    found = cases_of(some, (0.0, 0.05, -0.2))
+    assert [case.values for case in found] == [
+        (0.1, 0.1, 0.1), (0.0, 0.1, -0.2), (0.1, 0.05, 0.1), (0.0, 0.05, -0.2)
+    ]  # fmt: skip
+    assert found[1].name == "b at the threshold, others as in the pilot"
+    assert found[2].name == "all but b at the threshold"
+    assert not any(case.holds for case in found)
+    shown = cases_of(some, (0.3, 0.05, 0.2))
+    assert [case.values for case in shown] == [(0.1, 0.1, 0.1), (0.1, 0.05, 0.1), (0.3, 0.05, 0.2)]
+    assert [case.holds for case in shown] == [False, False, True]
+    less = cases_of(gate(labels=("a", "b"), quantifier="some", direction="less", threshold=0.0), (0.2, -0.3))
+    assert [case.values for case in less] == [(0.0, 0.0), (0.2, 0.0), (0.2, -0.3)]
+    assert [case.holds for case in less] == [False, False, True]
+
+
+def test_every_unit_and_quantifier_has_a_gate(tmp_path: Path) -> None:
+    """As `settle` has it: a claim about updates resamples these, whatever the unit of the rest."""
+    protocol = read_protocol(make_project(tmp_path)).protocol
+    spec = protocol.inference.model_copy(update={"unit": "subject_in_relation"})
+    claims = {
+        "H1": protocol.hypotheses["H1"].model_copy(update={"unit": "update", "block_length": 2.0}),
+        "H1-order": protocol.hypotheses["H1-order"],
+    }
+    changed = protocol.model_copy(update={"inference": spec, "hypotheses": claims})
+    assert (gate_of(changed, "H1").design, gate_of(changed, "H1").block_length) == (None, 2.0)
+    assert gate_of(changed, "H1-order").design == "subject_in_relation"
+    some = gate_of(protocol, "H1", ["feature 1", "feature 2"])
+    assert some.labels == ("feature 1", "feature 2")
+    assert some.studentized_replicates == 1000
 
 
 def test_without_a_pilot_a_one_sided_claim_has_no_alternative() -> None:

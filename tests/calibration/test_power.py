@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import norm
 
-from prereg.calibration.gates import Case
+from prereg.calibration.cases import Case
 from prereg.calibration.populations import FromMoments
 from prereg.calibration.power import PowerResult, closed_form, power_of
 from prereg.calibration.sources import Plan

@@ -145,3 +145,13 @@ def test_the_picture_shows_a_row_each_and_marks_a_fault() -> None:
     assert "H&lt;1&gt;" in good
     assert "#cf222e" not in good
     assert bad.count("#cf222e") == 2
+
+
+def test_a_usual_gate_s_record_has_the_bytes_that_it_always_had() -> None:
+    """The registered study's calibration comes back as it is; other units and quantifiers are said."""
+    file = Path(__file__).parents[2] / "reports" / "delta_stream" / "calibration" / "calibration.json"
+    assert json_bytes(read_calibration(file).as_record()) == file.read_bytes()
+    gate = made(1).gates[0]
+    assert not {"quantifier", "design", "block_length"} & set(gate.model_dump(mode="json"))
+    crossed = gate.model_copy(update={"design": "subject_by_template"})
+    assert crossed.model_dump(mode="json")["design"] == "subject_by_template"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from prereg.calibration import calibrate, plans_from_moments, plans_from_pilot, run_digest
+from prereg.calibration import Source, calibrate, plans_from_moments, plans_from_pilot, run_digest
+from prereg.calibration.populations import PILOT_KINDS
 from prereg.errors import EvidenceError, StudyError
+from prereg.evidence import write_evidence
 from prereg.pipeline import Pipeline
 from prereg.protocol import ProtocolFile, read_protocol
 from prereg.study import Study
@@ -73,6 +78,67 @@ def test_stated_moments_serve_where_they_are_stated(tmp_path: Path) -> None:
         plans_from_moments(["H1", "H1-order"], protocol)
     assert "--pilot MODEL" in (raised.value.remedy or "")
     assert "--hypothesis" in (raised.value.remedy or "")
+
+
+def rewritten(file: Path, *changes: tuple[str, str]) -> None:
+    text = file.read_text("utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("unit", ["subject_by_template", "subject_in_relation"])
+def test_crossed_and_nested_units_are_simulated(tmp_path: Path, unit: str) -> None:
+    """From the pilot's rows: n counts subjects, and a verdict's standard error stands behind the first guess."""
+    file = make_project(tmp_path, effect=0.13, spread=0.1, n_subjects=24) / "protocol.toml"
+    rewritten(
+        file, ('unit = "subject"\nunit_reason', f'unit = "{unit}"\nunit_reason'), ('"studentized", ', "")
+    )
+    scattered(tmp_path)
+    study = Study.open(file.parent, model="pythia-tiny", options=options(tmp_path))
+    pipeline, protocol_file = opened(tmp_path)
+    plan = plans_from_pilot(pipeline, ["H1"], protocol_file).plans[0]
+    contrast = study.verdict("H1").result.contrasts[0]
+    assert plan.n_units == 24
+    assert plan.populations[0].truth == pytest.approx([contrast.estimate], abs=1e-12)
+    assert plan.unit_errors[0] / 24**0.5 == pytest.approx(contrast.se, rel=1e-9)
+    found = calibrate(protocol_file, Source((plan,), "pythia-tiny", {}), n_units=(12,), replications=100)
+    assert {result.population for result in found.results} == {"empirical", "heavy_tailed", "skewed"}
+    assert found.gates[0].design == unit
+    assert found.as_record()["gates"][0]["design"] == unit
+    with pytest.raises(StudyError, match="how dependent they are"):
+        plans_from_moments(["H1"], protocol_file.protocol)
+
+
+def scattered(root: Path) -> None:
+    """Give the project's prompts twelve templates of twelve relations, and measure it anew."""
+    for arm in ("model", "twin-3"):
+        file = root / "reports" / "sample" / "pythia-tiny" / "evidence" / f"kernels.{arm}.parquet"
+        table = pq.read_table(file)
+        names = [f"r{(7 * int(p[1:4]) + 5 * int(p[-1])) % 12:02d}" for p in table["prompt"].to_pylist()]
+        for column in ("relation", "template"):
+            table = table.set_column(table.column_names.index(column), column, pa.array(names))
+        evidence = Pipeline(read_protocol(root / "gates" / "sample"), "pythia-tiny", options(root)).evidence(
+            "kernels", arm
+        )
+        write_evidence(replace(evidence, table=table), file.parent, f"kernels.{arm}")
+
+
+def test_a_search_is_simulated_with_every_candidate(tmp_path: Path) -> None:
+    """A pattern's contrasts are those that were measured, and H1 says so in its record."""
+    file = make_project(tmp_path, effect=0.13, spread=0.1, n_subjects=20) / "protocol.toml"
+    rewritten(
+        file,
+        ('units = "R2"\ndirection = "greater"', 'units = "R2"\nquantifier = "some"\ndirection = "greater"'),
+        ('fit = "history_1" },\n    { weight = -1.0', 'fit = "history_*" },\n    { weight = -1.0'),
+    )
+    pipeline, protocol_file = opened(tmp_path)
+    source = plans_from_pilot(pipeline, ["H1"], protocol_file)
+    assert source.plans[0].gate.labels == ("over the null 1", "over the null 2")
+    found = calibrate(protocol_file, source, replications=100)
+    assert found.gates[0].quantifier == "some"
+    assert {result.population for result in found.results} == set(PILOT_KINDS)
 
 
 def test_a_calibration_has_every_gate_world_and_truth(tmp_path: Path) -> None:

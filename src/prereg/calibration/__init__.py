@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from prereg.calibration.calibrating import REPLICATIONS, SEED, calibrate, run_digest
-from prereg.calibration.gates import Case, Gate, cases_of, gate_of
+from prereg.calibration.calibrating import REPLICATIONS, SEED, calibrate, code_digest, gate_record, run_digest
+from prereg.calibration.cases import Case, cases_of
+from prereg.calibration.gates import Gate, gate_of
+from prereg.calibration.parts import Part, Parts, Run, joined
 from prereg.calibration.records import (
     Calibration,
     CaseResult,
@@ -25,13 +27,19 @@ __all__ = [
     "Fault",
     "Gate",
     "GateRecord",
+    "Part",
+    "Parts",
     "Plan",
     "Rate",
+    "Run",
     "Source",
     "calibrate",
     "cases_of",
+    "code_digest",
     "false_refutations",
     "gate_of",
+    "gate_record",
+    "joined",
     "plans_from_moments",
     "plans_from_pilot",
     "read_calibration",

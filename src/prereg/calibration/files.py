@@ -8,7 +8,9 @@ from prereg.calibration.picture import picture
 from prereg.calibration.records import Calibration, Rate
 from prereg.tabular import Cell, csv_bytes, json_bytes, put
 
-__all__ = ["calibration_csv", "write_calibration"]
+__all__ = ["FILES", "calibration_csv", "write_calibration"]
+
+FILES = ("calibration.json", "calibration.csv", "calibration.svg")
 
 _RATES = ("supported", "refuted", "inconclusive", "invalid", "coverage")
 _COLUMNS = (
@@ -25,14 +27,14 @@ def write_calibration(calibration: Calibration, folder: Path) -> tuple[Path, ...
     StorageError
         If the folder can't be written.
     """
-    contents = {
-        "calibration.json": json_bytes(calibration.as_record()),
-        "calibration.csv": calibration_csv(calibration),
-        "calibration.svg": picture(calibration).encode(),
-    }
-    for name, content in contents.items():
+    contents = (
+        json_bytes(calibration.as_record()),
+        calibration_csv(calibration),
+        picture(calibration).encode(),
+    )
+    for name, content in zip(FILES, contents, strict=True):
         put(folder / name, content)
-    return tuple(folder / name for name in contents)
+    return tuple(folder / name for name in FILES)
 
 
 def calibration_csv(calibration: Calibration) -> bytes:

@@ -1,4 +1,4 @@
-"""A registered gate as a simulation needs it: its level and rule, and the truths it is tried under."""
+"""A registered gate as a simulation needs it: its level and rule."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Literal
 
 from prereg.errors import StudyError
 from prereg.inference import look_level
-from prereg.protocol import Hypothesis, Protocol
+from prereg.protocol import Hypothesis, Inference, Protocol
 
-__all__ = ["Case", "Gate", "cases_of", "gate_of", "level_of"]
+__all__ = ["Design", "Direction", "Gate", "gate_of", "level_of"]
 
 Direction = Literal["greater", "less", "equivalence"]
+Design = Literal["subject_by_template", "subject_in_relation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,16 @@ class Gate:
         Two-sided level of the interval.
     interval, replicates, seed, minimum_units
         As registered under ``[inference]``.
+    quantifier
+        ``some`` where one contrast is enough, the search over them corrected for; None where each must hold.
+    design
+        What is resampled beside subjects; None where units are subjects, or updates.
+    block_length
+        Mean number of neighbouring updates drawn together; None where each unit is drawn by itself.
+    studentized_replicates
+        How many of the replicates a studentized interval uses; None for all.
+    promise
+        The claim and the registered methods, as a verdict takes them; None where a gate was made up.
     """
 
     name: str
@@ -40,6 +51,11 @@ class Gate:
     replicates: int
     seed: int
     minimum_units: int
+    quantifier: Literal["some"] | None = None
+    design: Design | None = None
+    block_length: float | None = None
+    studentized_replicates: int | None = None
+    promise: tuple[Hypothesis, Inference] | None = None
 
     @property
     def alpha(self) -> float:
@@ -51,33 +67,16 @@ class Gate:
 
     def holds(self, values: Sequence[float]) -> bool:
         """Tell whether the claim is true where the contrasts have these values."""
+        enough = any if self.quantifier == "some" else all
+        return enough(self.passes(value) for value in values)
+
+    def passes(self, value: float) -> bool:
+        """Tell whether one contrast of this value lies on the claimed side."""
         if self.direction == "greater":
-            return all(value > self.threshold for value in values)
+            return value > self.threshold
         if self.direction == "less":
-            return all(value < self.threshold for value in values)
-        return all(-self.threshold < value < self.threshold for value in values)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One truth under which a gate is tried.
-
-    Parameters
-    ----------
-    name
-        In words, fit for a table.
-    kind
-        ``null``: on the boundary, where the claim is only just false. ``alternative``: what is expected.
-    values
-        theta of each contrast.
-    holds
-        Whether the claim is true there.
-    """
-
-    name: str
-    kind: Literal["null", "alternative"]
-    values: tuple[float, ...]
-    holds: bool
+            return value < self.threshold
+        return -self.threshold < value < self.threshold
 
 
 def level_of(protocol: Protocol, claim: Hypothesis) -> float:
@@ -90,8 +89,17 @@ def level_of(protocol: Protocol, claim: Hypothesis) -> float:
     return min(look_level(level, planned, spec.looks.spending, look) for look in range(1, planned + 1))
 
 
-def gate_of(protocol: Protocol, name: str) -> Gate:
+def gate_of(protocol: Protocol, name: str, labels: Sequence[str] | None = None) -> Gate:
     """Return how one hypothesis is decided.
+
+    Parameters
+    ----------
+    protocol
+        The promise.
+    name
+        The hypothesis' id.
+    labels
+        Of its contrasts, where a pattern stands for candidates that only the evidence names.
 
     Raises
     ------
@@ -104,77 +112,20 @@ def gate_of(protocol: Protocol, name: str) -> Gate:
             remedy="name one of these with --hypothesis",
         )
     claim, spec = protocol.hypotheses[name], protocol.inference
-    if claim.quantifier is not None or (claim.unit is None and spec.unit != "subject"):
-        raise StudyError(
-            f"{name}: simulated are claims that hold for every contrast, over subjects or updates; this one is "
-            + (f'of "{claim.quantifier}" contrast' if claim.quantifier else f"over {spec.unit}"),
-            remedy="name the others with --hypothesis",
-        )
     return Gate(
         name=name,
         direction=claim.direction,
         threshold=claim.threshold,
-        labels=tuple(contrast.label for contrast in claim.contrasts),
+        labels=tuple(contrast.label for contrast in claim.contrasts) if labels is None else tuple(labels),
         level=level_of(protocol, claim),
         interval=spec.interval,
         replicates=spec.replicates,
         seed=spec.seed,
         minimum_units=spec.minimum_units,
-    )
-
-
-def cases_of(gate: Gate, estimates: Sequence[float] | None) -> tuple[Case, ...]:
-    """Return the truths that a gate is tried under: its null boundary, then its alternative.
-
-    The null of a conjunction is a whole region, so several points of its boundary are tried: every contrast at the
-    threshold, and each contrast in turn there with the others as in the pilot (those that the pilot sees on the wrong
-    side stay at the threshold). An equivalence is tried at either margin. The alternative is the pilot's estimate, and
-    no effect at all for an equivalence.
-
-    Parameters
-    ----------
-    gate
-        Its rule.
-    estimates
-        The pilot's theta of each contrast; None where there is no pilot, which only an equivalence can do without.
-
-    Raises
-    ------
-    StudyError
-        If a one-sided claim has no pilot, so that nothing says what to expect.
-    """
-    m, t = len(gate.labels), gate.threshold
-    if gate.direction == "equivalence":
-        found = [("all at the upper margin", (t,) * m), ("all at the lower margin", (-t,) * m)]
-    else:
-        found = [("all at the threshold", (t,) * m)]
-    if estimates is not None and m > 1:
-        found += [
-            (f"{label} at the threshold, others as in the pilot", _one_at_the_boundary(gate, estimates, i))
-            for i, label in enumerate(gate.labels)
-        ]
-    cases = [
-        Case(name, "null", values, gate.holds(values))
-        for number, (name, values) in enumerate(found)
-        if values not in [earlier for _, earlier in found[:number]]
-    ]
-    if gate.direction == "equivalence":
-        none = (0.0,) * m
-        return (*cases, Case("no effect", "alternative", none, gate.holds(none)))
-    if estimates is None:
-        raise StudyError(
-            f"{gate.name}: nothing says which effect to expect, so its power can't be simulated",
-            remedy="add --pilot MODEL: its estimate is taken as the alternative",
-        )
-    pilot = tuple(float(value) for value in estimates)
-    return (*cases, Case("as in the pilot", "alternative", pilot, gate.holds(pilot)))
-
-
-def _one_at_the_boundary(gate: Gate, estimates: Sequence[float], which: int) -> tuple[float, ...]:
-    def side(value: float) -> float:
-        return -gate.threshold if gate.direction == "equivalence" and value < 0.0 else gate.threshold
-
-    return tuple(
-        float(value) if i != which and gate.holds((value,)) else side(value)
-        for i, value in enumerate(estimates)
+        quantifier=claim.quantifier,
+        # As `settle` has it: a claim about updates resamples these, whatever the unit of the rest.
+        design=None if claim.unit is not None or spec.unit == "subject" else spec.unit,
+        block_length=claim.block_length,
+        studentized_replicates=spec.studentized_replicates,
+        promise=(claim, spec),
     )

@@ -7,7 +7,9 @@ the smaller one. The number is found by bisection from a first guess in closed f
     n = ((z(1 - alpha) + z(power)) s / |theta - threshold|)**2
 
 with s the standard error of one unit (for an equivalence z((1 + power)/2), and the margin as the distance). The guess
-is reported too; over several contrasts it is that of the most demanding one, and no more than a guess.
+is reported too. Over several contrasts it is that of the most demanding one; of a claim about some candidate that of
+the least demanding, at alpha over the number of candidates. Where units are crossed or nested it takes templates and
+relations to grow with the subjects, which they don't. It is no more than a guess.
 """
 
 from __future__ import annotations
@@ -77,14 +79,17 @@ def closed_form(plan: Plan, power: float) -> int | None:
     gate, normal = plan.gate, NormalDist()
     if not plan.alternative.holds:
         return None
+    some = gate.quantifier == "some"
     sides = power if gate.direction != "equivalence" else (1.0 + power) / 2.0
-    points = normal.inv_cdf(1.0 - gate.alpha) + normal.inv_cdf(sides)
+    alpha = gate.alpha / len(gate.labels) if some else gate.alpha
+    points = normal.inv_cdf(1.0 - alpha) + normal.inv_cdf(sides)
     needs = []
     for value, error in zip(plan.alternative.values, plan.unit_errors, strict=True):
         away = gate.threshold - abs(value) if gate.direction == "equivalence" else abs(value - gate.threshold)
-        needs.append((points * error / away) ** 2)
+        if gate.passes(value):
+            needs.append((points * error / away) ** 2)
     # The guess may be astronomical where the effect is next to nothing.
-    return math.ceil(min(max(needs), 1e12))
+    return math.ceil(min(min(needs) if some else max(needs), 1e12))
 
 
 def power_of(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from scipy.special import bdtrc, betaincinv
 
 from prereg.errors import EvidenceError, InferenceError
@@ -79,6 +79,18 @@ class GateRecord(Closed):
     pilot_units: int
     expected: tuple[float, ...]
     """theta of each contrast under the alternative."""
+    quantifier: Literal["some"] | None = None
+    """``some``: one contrast is enough. None: each must hold."""
+    design: Literal["subject_by_template", "subject_in_relation"] | None = None
+    """What is resampled beside subjects. None: nothing; ``n_units`` counts subjects in any case, or updates."""
+    block_length: float | None = None
+    """Mean number of neighbouring updates drawn together. None: each by itself."""
+
+    @model_serializer(mode="wrap")
+    def _short_where_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is None, so that the record of a usual gate has the bytes that it always had."""
+        record: dict[str, Any] = handler(self)
+        return {key: value for key, value in record.items() if value is not None}
 
 
 class CaseResult(Closed):

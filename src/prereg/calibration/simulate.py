@@ -1,34 +1,23 @@
-"""Simulated data sets, each answered by the gate's own interval and rule.
-
-Moving a world's truth by c, ``N' = N + c D``, moves theta, every replicate and every bound of every interval by
-c, and changes nothing else. So the interval is computed once for each data set and decided once for each truth.
-"""
+"""Simulated data sets, spread over workers in chunks that a later run takes up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from prereg.calibration.gates import Case, Gate
-from prereg.calibration.populations import Population, Streams, Tables
+from prereg.calibration.answering import Data, answer, check
+from prereg.calibration.cases import Case
+from prereg.calibration.crossing import FromDesign
+from prereg.calibration.gates import Gate
+from prereg.calibration.populations import Population, Streams
 from prereg.errors import InferenceError
-from prereg.inference import (
-    BootstrapPlan,
-    ContrastResult,
-    Interval,
-    Outcome,
-    bonferroni_level,
-    decide_conjunction,
-    has_ideal,
-    headline_intervals_many,
-    ideal_intervals,
-)
+from prereg.inference import Outcome
 from prereg.workers import Arrays, Task, Workers
 
-__all__ = ["CHUNK", "OUTCOMES", "Answers", "Trial", "run_trials", "simulate"]
+__all__ = ["CHUNK", "OUTCOMES", "Answers", "Trial", "run_trials", "simulate", "tasks_in"]
 
 CHUNK = 25
 """Data sets in one task; no number depends on it."""
@@ -41,7 +30,7 @@ class Trial:
     """One gate, in one world, with so many units, under each of its truths."""
 
     gate: Gate
-    population: Population
+    population: Population | FromDesign
     cases: tuple[Case, ...]
     n_units: int
 
@@ -99,18 +88,23 @@ def run_trials(
     tasks = [
         Task(
             # The last chunk of one run may be a part of another's.
-            f"{number:04d}.{trial.key}.{first:07d}-{count}",
+            f"{trial.key}.{first:07d}-{count}",
             simulate,
             {"trial": trial, "seed": seed, "first": first, "count": count},
         )
-        for number, trial in enumerate(trials)
+        for trial in trials
         for first in range(0, replications, CHUNK)
         for count in (min(CHUNK, replications - first),)
     ]
     done = workers.map(tasks, label)
     chunks = iter([done[task.key] for task in tasks])
-    each = -(-replications // CHUNK)
+    each = tasks_in(replications)
     return [_joined([next(chunks) for _ in range(each)]) for _ in trials]
+
+
+def tasks_in(replications: int) -> int:
+    """Return in how many chunks a trial is simulated."""
+    return -(-replications // CHUNK)
 
 
 def _joined(chunks: Sequence[Mapping[str, np.ndarray]]) -> Answers:
@@ -118,61 +112,32 @@ def _joined(chunks: Sequence[Mapping[str, np.ndarray]]) -> Answers:
 
 
 def simulate(trial: Trial, seed: int, first: int, count: int) -> Arrays:
-    """Answer `count` data sets from the `first`-th on; a task for `Workers`."""
-    gate = trial.gate
+    """Answer `count` data sets from the `first`-th on; a task for `Workers`.
+
+    Raises
+    ------
+    StudyError
+        If the first data set of all is answered otherwise by a verdict.
+    """
     truth = trial.population.truth
-    plan = BootstrapPlan(trial.n_units, gate.replicates, gate.seed)
     outcomes = np.empty((count, len(trial.cases)), np.uint8)
-    covered = np.empty((count, len(gate.labels)), np.bool_)
+    covered = np.empty((count, len(trial.gate.labels)), np.bool_)
     for i in range(count):
         try:
-            tables = trial.population.tables(Streams(seed, first + i), trial.n_units)
+            data = _sample(trial, Streams(seed, first + i))
         except InferenceError:
-            # A sample whose denominators are all 0: a verdict would be an error, which supports nothing.
+            # As where all denominators of a sample are 0: a verdict would be an error, which supports nothing.
             outcomes[i], covered[i] = OUTCOMES.index(Outcome.INVALID), False
             continue
-        results = _results(gate, tables, plan)
-        intervals = [result.interval(gate.interval, gate.level) for result in results]
-        covered[i] = [at.low <= true <= at.high for at, true in zip(intervals, truth, strict=True)]
-        # Truths share most of their values, so each contrast is moved once to each.
-        there = {
-            (c, case.values[c]): _moved(results[c], case.values[c] - truth[c])
-            for case in trial.cases
-            for c in range(len(truth))
-        }
-        for j, case in enumerate(trial.cases):
-            outcomes[i, j] = OUTCOMES.index(_decide(gate, [there[at] for at in enumerate(case.values)]))
+        found, covered[i] = answer(trial.gate, data, truth, trial.cases)
+        if first + i == 0:
+            check(trial.gate, data, truth, trial.cases, found)
+        outcomes[i] = [OUTCOMES.index(outcome) for outcome in found]
     return {"outcomes": outcomes, "covered": covered}
 
 
-def _results(gate: Gate, tables: Tables, plan: BootstrapPlan) -> list[ContrastResult]:
-    """Compute the intervals as a verdict does; where all of them are ideal, without drawing the plan for nothing."""
-    refuting = bonferroni_level(gate.level, len(tables))
-    if gate.interval in ("percentile", "expanded_percentile") and all(has_ideal(*pair) for pair in tables):
-        ideal = [ideal_intervals(*pair, gate.level, also_levels=(refuting,))[0] for pair in tables]
-        if all(result.usable and not result.degenerate for result in ideal):
-            return ideal
-    groups = headline_intervals_many(
-        tables, plan, gate.level, also_levels=(refuting,), methods=(gate.interval,)
-    )
-    return [group[0] for group in groups]
-
-
-def _decide(gate: Gate, results: Sequence[ContrastResult]) -> Outcome:
-    decision = decide_conjunction(
-        results,
-        gate.threshold,
-        gate.direction,
-        gate.level,
-        method=gate.interval,
-        min_units=gate.minimum_units,
-    )
-    return decision.outcome
-
-
-def _moved(result: ContrastResult, by: float) -> ContrastResult:
-    return replace(
-        result,
-        estimate=result.estimate + by,
-        intervals=tuple(Interval(i.low + by, i.high + by, i.level, i.method) for i in result.intervals),
-    )
+def _sample(trial: Trial, streams: Streams) -> Data:
+    world = trial.population
+    if isinstance(world, FromDesign):
+        return world.sample(streams, trial.n_units)
+    return world.tables(streams, trial.n_units)

@@ -11,9 +11,15 @@ import numpy.typing as npt
 from prereg.errors import InferenceError
 from prereg.inference import RatioTable
 
-__all__ = ["Matrix", "Part", "Sums"]
+__all__ = ["Matrix", "Part", "Sums", "moving"]
 
 Matrix = npt.NDArray[np.float64]
+
+
+def moving(weights: Matrix) -> Matrix:
+    """Return how far each ratio moves where theta moves by 1, so that ``weights @ moving(weights)`` is 1."""
+    step: Matrix = weights / (weights @ weights)
+    return step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +47,12 @@ class Part:
     def estimate(self) -> float:
         """Theta on the whole pilot."""
         return float(self.weights @ self.ratios)
+
+    @property
+    def speaking(self) -> Matrix:
+        """Share of the pilot's units that have a denominator above 0, shape (n_ratios,)."""
+        share: Matrix = (self.denominator > 0.0).mean(axis=0)
+        return share
 
     def standard_error(self) -> float:
         """Delta-method standard error of theta on the pilot."""

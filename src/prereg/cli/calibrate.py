@@ -22,7 +22,7 @@ from prereg.cli.options import (
 from prereg.cli.told import NOT_SUPPORTED, result, show, told
 
 if TYPE_CHECKING:
-    from prereg.calibration import Calibration, Fault, Source
+    from prereg.calibration import Calibration, Fault, Parts, Run, Source
     from prereg.pipeline import RunOptions
     from prereg.protocol import ProtocolFile
     from prereg.workers import Workers
@@ -90,7 +90,9 @@ def calibrate(
     Data are drawn from worlds fitted to a pilot (smoothed, heavy-tailed, skewed, clusters of unequal size) in which
     the truth is known, and decided by the gate's own statistic, unit, interval and rule: at the boundary, where the
     claim is only just false (size), and under what the pilot found, or no effect for an equivalence (power). Takes
-    some minutes on two cores; an interrupted run resumes by itself. Files go to reports/<study>/calibration/.
+    some minutes on two cores; an interrupted run resumes by itself. Files go to reports/<study>/calibration/: each
+    finished gate to parts/, which no freeze takes, and calibration.json once every hypothesis is there, whether
+    simulated by this run or by an earlier one with the same protocol, pilot, evidence, seed and replications.
 
     \b
     Exit codes:
@@ -105,31 +107,41 @@ def calibrate(
       prereg calibrate gates/delta_stream --hypothesis H1-order
     """  # noqa: D301 (backslash-b keeps lines as they are)
     with told(json):
-        from prereg.calibration import REPLICATIONS, SEED, false_refutations, run_digest, verdict
+        from prereg.calibration import REPLICATIONS, SEED, Parts, false_refutations, verdict
         from prereg.calibration import calibrate as simulate
-        from prereg.calibration.files import write_calibration
+        from prereg.calibration.files import FILES, write_calibration
 
         folder = study_folder(study)
         options = run_options(
             project_root(folder), cache_dir=cache_dir, report_dir=report_dir, engine=engine, jobs=jobs
         )
         protocol_file, source = _source(folder, pilot, hypothesis, options)
-        units, seed = tuple(dict.fromkeys(n or ())), SEED if seed is None else seed
-        name = run_digest(protocol_file, source, what="calibrate", n=units, seed=seed)
-        workers = _workers(options, name)
+        seed = SEED if seed is None else seed
+        replications = REPLICATIONS if replications is None else replications
+        place = (
+            (options.reports or options.root / "reports") / protocol_file.protocol.study.name / "calibration"
+        )
+        parts = Parts(place / "parts", _run_of(protocol_file, source, seed, replications))
         found = simulate(
             protocol_file,
             source,
-            n_units=units,
-            replications=REPLICATIONS if replications is None else replications,
+            n_units=tuple(n or ()),
+            replications=replications,
             seed=seed,
-            workers=workers,
+            workers=_workers(options),
+            parts=parts,
+            overall=options.progress(),
+            say=options.say,
         )
         faults, refutations = verdict(found), false_refutations(found)
-        whole = len(source.plans) == len(protocol_file.protocol.hypotheses)
-        place = (options.reports or options.root / "reports") / found.study / "calibration"
-        files = [str(file) for file in write_calibration(found, place)] if whole else []
-        workers.clear()
+        known, left = _with_earlier(found, parts, folder, pilot, options)
+        if left and _stands_in(found, place, parts):
+            left = []
+        elif not left:
+            write_calibration(known, place)
+            # After the whole is there: whoever looks meanwhile finds one or the other.
+            parts.drop(known)
+        files = [] if left else [str(place / name) for name in FILES]
         if json:
             result(
                 {
@@ -137,10 +149,17 @@ def calibrate(
                     "faults": [fault.model_dump(mode="json") for fault in faults],
                     "false_refutations": [fault.model_dump(mode="json") for fault in refutations],
                     "files": files,
+                    "left": left,
                 }
             )
         else:
-            _show(found, (*faults, *refutations), files)
+            _show(found, (*faults, *refutations))
+            if left:
+                show(
+                    f"\nnot whole: {', '.join(left)} still to be simulated; finished gates are kept in {parts.folder}"
+                )
+            else:
+                show(f"\ntables and picture: {place}")
     if faults:
         raise typer.Exit(NOT_SUPPORTED)
 
@@ -226,19 +245,79 @@ def _source(
     return protocol_file, plans_from_pilot(Pipeline(protocol_file, pilot, options), names, protocol_file)
 
 
-def _workers(options: RunOptions, name: str) -> Workers:
+def _run_of(protocol_file: ProtocolFile, source: Source, seed: int, replications: int) -> Run:
+    from prereg.calibration import Run, code_digest
+
+    return Run(
+        study=protocol_file.protocol.study.name,
+        protocol_digest=protocol_file.digest,
+        pilot=source.pilot,
+        seed=seed,
+        replications=replications,
+        code=code_digest(),
+    )
+
+
+def _with_earlier(
+    found: Calibration, parts: Parts, folder: Path, pilot: str | None, options: RunOptions
+) -> tuple[Calibration, list[str]]:
+    """Add the gates that earlier runs left in parts, and say which hypotheses are missing still."""
+    from prereg.calibration import gate_record, joined
+    from prereg.errors import PreregError
+    from prereg.protocol import read_protocol
+
+    order = list(read_protocol(folder).protocol.hypotheses)
+    kept = {}
+    for name in order:
+        if parts.file(name).is_file():
+            try:
+                plan = _source(folder, pilot, [name], options)[1].plans[0]
+            except PreregError as error:
+                options.say(f"{parts.file(name)} is left out: {error}")
+                continue
+            record, evidence = gate_record(plan), dict(plan.evidence)
+            part = parts.find(record, evidence)
+            if part is not None:
+                kept[name] = part
+            else:
+                options.say(f"{parts.file(name)} is left out: {parts.stranger(record, evidence)}")
+    whole = joined(order, [*kept.values(), found])
+    have = {gate.hypothesis for gate in whole.gates}
+    return whole, [name for name in order if name not in have]
+
+
+def _stands_in(found: Calibration, place: Path, parts: Parts) -> bool:
+    """Tell whether a calibration that is there holds what was found; then its parts are needed no more."""
+    from prereg.calibration import read_calibration
+    from prereg.errors import EvidenceError
+
+    try:
+        whole = read_calibration(place / "calibration.json")
+    except EvidenceError:
+        return False
+    same = ("study", "protocol_digest", "pilot", "seed", "replications")
+    if any(getattr(whole, name) != getattr(found, name) for name in same):
+        return False
+    if not (set(found.results) <= set(whole.results) and set(found.gates) <= set(whole.gates)):
+        return False
+    parts.drop(whole)
+    return True
+
+
+def _workers(options: RunOptions, name: str | None = None) -> Workers:
     from prereg.workers import Workers
 
     # joblib comes with the extra that captures; simulations do without it, on one core.
     jobs = options.jobs if importlib.util.find_spec("joblib") is not None else 1
-    return Workers(jobs, options.engine, options.progress(), options.cache / "calibration" / name[:32])
+    folder = options.cache / "calibration"
+    return Workers(jobs, options.engine, options.progress(), folder / name[:32] if name else folder)
 
 
 def _of(source: Source) -> str:
     return "Stated moments" if source.pilot is None else f"Pilot: {source.pilot}"
 
 
-def _show(found: Calibration, faults: tuple[Fault, ...], files: list[str]) -> None:
+def _show(found: Calibration, faults: tuple[Fault, ...]) -> None:
     from prereg.calibration.table import calibration_table
 
     show(calibration_table(found))
@@ -250,7 +329,3 @@ def _show(found: Calibration, faults: tuple[Fault, ...], files: list[str]) -> No
     )
     for fault in faults:
         show(f"\n{'✗' if fault.answer == 'supported' else '!'} {fault.words()}")
-    if files:
-        show(f"\ntables and picture: {Path(files[0]).parent}")
-    else:
-        show("\nnot every hypothesis was asked: files are left as they were")
