@@ -34,7 +34,14 @@ from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
 from prereg.errors import StudyError
 from prereg.hostile import read_bounded
 
-__all__ = ["GROUP", "OwnAnalysis", "find_analysis", "looks_like_tests", "package_digests"]
+__all__ = [
+    "GROUP",
+    "OwnAnalysis",
+    "find_analysis",
+    "installed_analyses",
+    "looks_like_tests",
+    "package_digests",
+]
 
 GROUP = "prereg.analyses"
 """The entry points' group."""
@@ -124,7 +131,7 @@ def find_analysis(name: str, folder: Path) -> AnalysisSpec:
             remedy="give one of them another name" + (f": git mv {beside} ..." if is_beside else ""),
         )
     if not found:
-        others = sorted({*ANALYSES, *(point.name for point in entry_points(group=GROUP))})
+        others = sorted({*ANALYSES, *installed_analyses()})
         raise StudyError(
             f"no analysis is called {name!r}; there are {', '.join(others)}",
             remedy=f"name one of these, write {beside}, or install the package that provides it",
@@ -132,6 +139,13 @@ def find_analysis(name: str, folder: Path) -> AnalysisSpec:
     if name in ANALYSES:
         return ANALYSES[name]
     return _beside(name, beside) if is_beside else _installed(name, installed[0])
+
+
+def installed_analyses() -> dict[str, str]:
+    """Return the names of installed packages' analyses, each with the distribution that provides it; sorted."""
+    return {
+        point.name: _distribution(point) for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)
+    }
 
 
 def looks_like_tests(name: str) -> bool:
