@@ -24,7 +24,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -186,10 +186,35 @@ def _beside(name: str, file: Path) -> OwnAnalysis:
             remedy="put the source itself there",
         )
     source = _read(file)
+    _refuse_siblings(source, file)
     safe = "".join(c if c.isalnum() else "_" for c in name)
     # Its content is a part of its name: two studies in one process may each have an analysis called the same.
     module = f"prereg_analysis_{safe}_{_digest(source)[:16]}"
     return _understood(file, module, file.name, {file.name: source}, is_beside=True)
+
+
+def _refuse_siblings(source: bytes, file: Path) -> None:
+    """Refuse to import what lies beside it: only this file's source is in a measurement's key."""
+    try:
+        tree = ast.parse(source, str(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # told below
+    beside = {path.name.split(".")[0] for path in file.parent.iterdir()}
+    for name, line in _imports(tree):
+        if name.startswith(".") or name.split(".")[0] in beside:
+            raise StudyError(
+                f"{file}:{line}: it imports {name}, which lies beside it: an edit of that would go unnoticed",
+                remedy=f"put all of it into this file, or into a package with an entry point in {GROUP}",
+            )
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the modules that are imported anywhere in a file, and on which line; relative ones as their dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield ("." * node.level or node.module or ""), node.lineno
 
 
 def _installed(name: str, point: EntryPoint) -> OwnAnalysis:
