@@ -227,6 +227,17 @@ def test_a_file_that_is_no_analysis_is_refused_before_anything_runs(
         find_analysis("one", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "line", ["import helper", "from helper import x", "from . import helper", "from .helper import x"]
+)
+def test_an_analysis_that_imports_its_neighbours_is_refused(tmp_path: Path, line: str) -> None:
+    """Only its own source is in the key: an edited helper would leave the old numbers standing."""
+    (tmp_path / "helper.py").write_text("x = 1\n")
+    beside(tmp_path, f"{line}\n{SOURCE}")
+    with pytest.raises(StudyError, match=r"one.py:1: it imports .* beside it"):
+        find_analysis("one", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["test_one", "one_test", "conftest"])
 def test_a_name_that_pytest_would_collect_is_refused(tmp_path: Path, name: str) -> None:
     """An analysis among the gates must be no test."""

@@ -91,3 +91,11 @@ def test_no_command_takes_a_threshold() -> None:
 def test_an_unknown_option_is_an_error_of_usage(run: Run) -> None:
     """A typo exits with 2 and runs nothing."""
     assert run("verdicts", "--mesure").exit_code == 2
+
+
+def test_it_runs_as_a_module_too() -> None:
+    """Where the script's folder is not on the path."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "prereg", "schema", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    assert '"$schema"' in done.stdout

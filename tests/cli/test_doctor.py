@@ -44,6 +44,20 @@ def test_a_model_that_can_t_be_had_is_1_and_says_why(project: Path, run: Run) ->
     assert found["next"] == "prereg models --fetch smollm2-135m"
 
 
+def test_analyses_of_installed_packages_are_named(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Beside this package's own, with the package that each comes from."""
+    info = tmp_path / "site" / "lens_kit-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lens-kit\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[prereg.analyses]\nlogit_lens = lens_kit.logit_lens\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    _, checks, _ = told(run, "--offline")
+    assert checks["analyses"]["words"].startswith("updates, kernels, ")
+    assert checks["analyses"]["words"].endswith(", logit_lens of lens-kit")
+
+
 @pytest.mark.parametrize(
     ("model", "reached", "code"),
     [

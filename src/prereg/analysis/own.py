@@ -19,7 +19,6 @@ pins it. Of a package every module counts, whichever it imports.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -31,23 +30,21 @@ from pathlib import Path
 from types import ModuleType
 
 from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
+from prereg.analysis.signature import GROUP, read_signature, refuse_siblings
 from prereg.errors import StudyError
 from prereg.hostile import read_bounded
 
-__all__ = ["GROUP", "OwnAnalysis", "find_analysis", "looks_like_tests", "package_digests"]
-
-GROUP = "prereg.analyses"
-"""The entry points' group."""
+__all__ = [
+    "GROUP",
+    "OwnAnalysis",
+    "find_analysis",
+    "installed_analyses",
+    "looks_like_tests",
+    "package_digests",
+]
 
 MAX_SOURCE = 5_000_000
 MAX_FILES = 2_000
-TAKEN = ("model", "dictionaries", "twin")
-"""What `measure` may take by keyword."""
-
-_SHAPE = (
-    "write: def measure(activations: Activations, settings: MySettings, workers: Workers) -> Evidence, "
-    f"with any of {', '.join(TAKEN)} after a star"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ def find_analysis(name: str, folder: Path) -> AnalysisSpec:
             remedy="give one of them another name" + (f": git mv {beside} ..." if is_beside else ""),
         )
     if not found:
-        others = sorted({*ANALYSES, *(point.name for point in entry_points(group=GROUP))})
+        others = sorted({*ANALYSES, *installed_analyses()})
         raise StudyError(
             f"no analysis is called {name!r}; there are {', '.join(others)}",
             remedy=f"name one of these, write {beside}, or install the package that provides it",
@@ -132,6 +129,13 @@ def find_analysis(name: str, folder: Path) -> AnalysisSpec:
     if name in ANALYSES:
         return ANALYSES[name]
     return _beside(name, beside) if is_beside else _installed(name, installed[0])
+
+
+def installed_analyses() -> dict[str, str]:
+    """Return the names of installed packages' analyses, each with the distribution that provides it; sorted."""
+    return {
+        point.name: _distribution(point) for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)
+    }
 
 
 def looks_like_tests(name: str) -> bool:
@@ -172,10 +176,11 @@ def _beside(name: str, file: Path) -> OwnAnalysis:
             remedy="put the source itself there",
         )
     source = _read(file)
+    refuse_siblings(source, file)
     safe = "".join(c if c.isalnum() else "_" for c in name)
     # Its content is a part of its name: two studies in one process may each have an analysis called the same.
     module = f"prereg_analysis_{safe}_{_digest(source)[:16]}"
-    return _understood(file, module, file.name, {file.name: source}, is_beside=True)
+    return _analysis(file, module, file.name, {file.name: source}, is_beside=True)
 
 
 def _installed(name: str, point: EntryPoint) -> OwnAnalysis:
@@ -193,58 +198,25 @@ def _installed(name: str, point: EntryPoint) -> OwnAnalysis:
         raise StudyError(
             f"there is no module {point.module}, which the entry point {name} names", remedy=remedy
         )
-    return _understood(base / where, point.module, where, texts, is_beside=False)
+    return _analysis(base / where, point.module, where, texts, is_beside=False)
 
 
-def _understood(
+def _analysis(
     file: Path, module: str, where: str, texts: Mapping[str, bytes], *, is_beside: bool
 ) -> OwnAnalysis:
-    """Read from the source what `measure` takes."""
-    try:
-        tree = ast.parse(texts[where], str(file))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise StudyError(f"{file}: not Python: {error}", remedy=f"mend {file}") from error
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "measure"]
-    if len(functions) != 1:
-        raise StudyError(
-            f"{file}: {len(functions)} functions are called measure at its top level; one is wanted",
-            remedy=_SHAPE,
-        )
-    arguments, line = functions[0].args, functions[0].lineno
-    positional = [*arguments.posonlyargs, *arguments.args]
-    asked = {argument.arg for argument in arguments.kwonlyargs}
-    if len(positional) != 3 or arguments.vararg or arguments.kwarg or not asked <= set(TAKEN):
-        raise StudyError(f"{file}:{line}: measure takes ({ast.unparse(arguments)})", remedy=_SHAPE)
-    annotation = positional[1].annotation
-    named = annotation.id if isinstance(annotation, ast.Name) else None
-    if named is None or named not in _bound(tree):
-        raise StudyError(
-            f"{file}:{line}: the settings' annotation names no class of this file", remedy=_SHAPE
-        )
+    found = read_signature(texts[where], file)
     return OwnAnalysis(
         module,
-        named,
-        lean_twin="twin" in asked,
-        uses_dictionaries="dictionaries" in asked,
-        uses_model="model" in asked,
+        found.settings,
+        lean_twin="twin" in found.keywords,
+        uses_dictionaries="dictionaries" in found.keywords,
+        uses_model="model" in found.keywords,
         every_update=False,
         every_prompt=False,
         file=file,
         texts=texts,
         is_beside=is_beside,
     )
-
-
-def _bound(tree: ast.Module) -> frozenset[str]:
-    """Return the names of classes that a module defines, and what it imports from others."""
-    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    imported = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    return frozenset(classes | imported)
 
 
 def _texts_of(top: str) -> dict[str, bytes]:

@@ -110,6 +110,7 @@ def _machine(root: Path, cache: Path, *, device: bool, offline: bool) -> tuple[l
     checks = [
         around.python_check(),
         *around.extra_checks(),
+        around.analyses_check(),
         around.git_check(root),
         around.cache_check(cache),
         models or _models(rows),

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from prereg.cli.completion import aliases
 from prereg.cli.options import DEFAULT_MODEL, Json, project_root
 from prereg.cli.scaffolding import project_files, shared_files, study_files
 from prereg.cli.told import result, told
@@ -49,7 +50,10 @@ def new(
     model: Annotated[
         str,
         typer.Option(
-            "--model", metavar="NAME", help="the model that the commands shown at the end ask; as elsewhere"
+            "--model",
+            metavar="NAME",
+            help="the model that the commands shown at the end ask; as elsewhere",
+            autocompletion=aliases,
         ),
     ] = DEFAULT_MODEL,
     json: Json = False,

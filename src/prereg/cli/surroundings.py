@@ -104,6 +104,15 @@ def extra_checks() -> list[Check]:
     return found
 
 
+def analyses_check() -> Check:
+    """Return what a study can ask with: this package's analyses, and those of installed packages."""
+    from prereg.analysis.catalogue import ANALYSES
+    from prereg.analysis.own import installed_analyses
+
+    others = [f"{name} of {distribution}" for name, distribution in installed_analyses().items()]
+    return Check("analyses", "ok", ", ".join([*ANALYSES, *others]))
+
+
 def git_check(root: Path) -> Check:
     """Return whether the history that a registration is read from can be seen."""
     if shutil.which("git") is None:

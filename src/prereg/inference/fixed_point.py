@@ -66,7 +66,7 @@ def split_limbs(columns: FloatArray, total_count: int) -> Limbs:
     Returns
     -------
     Limbs
-        What is left out is below `total_count**2 * 2**-105` of the column's largest entry per draw.
+        What is left out is at most `total_count**2 * 2**-102` of the column's largest entry per draw.
     """
     return stack_limbs(list(columns.T), total_count)
 

@@ -6,6 +6,7 @@ Sources and departures are listed in `prereg.inference.intervals`.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -16,18 +17,40 @@ from prereg.inference.replicates import Replicates
 from prereg.inference.units import FloatArray, exact_sum
 
 __all__ = [
+    "Ordered",
     "acceleration",
     "bca_bounds",
     "bias_correction",
     "expanded_tail",
     "largest_influence",
     "pivots_of",
+    "type7_places",
     "type7_quantile",
     "without_variation",
 ]
 
 
-def type7_quantile(ordered: FloatArray, p: float) -> float:
+class Ordered(Protocol):
+    """Values in ascending order: a sorted array, or those of its entries that are wanted."""
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        ...
+
+    def __getitem__(self, place: int, /) -> float:
+        """Return the value at a place, from 0; -1 is the last."""
+        ...
+
+
+def type7_places(size: int, p: float) -> tuple[int, int, float]:
+    """Return the two places in `size` sorted values between which the type-7 quantile lies, and the share between."""
+    place = (size - 1) * p
+    below = min(int(place), size - 1)
+    return below, min(below + 1, size - 1), place - below
+
+
+def type7_quantile(ordered: Ordered, p: float) -> float:
     """Return the type-7 (linear) quantile of sorted values, with infinite values allowed.
 
     The convention of numpy, scipy and arch (Hyndman and Fan 1996, doi:10.2307/2684934). Between a finite
@@ -37,14 +60,11 @@ def type7_quantile(ordered: FloatArray, p: float) -> float:
     Parameters
     ----------
     ordered
-        Shape (b,), ascending, no nan.
+        b values, ascending, no nan.
     p
         Between 0 and 1.
     """
-    place = (ordered.size - 1) * p
-    below = min(int(place), ordered.size - 1)
-    above = min(below + 1, ordered.size - 1)
-    share = place - below
+    below, above, share = type7_places(ordered.size, p)
     low, high = float(ordered[below]), float(ordered[above])
     if share == 0.0 or low == high:
         return low
@@ -55,9 +75,9 @@ def type7_quantile(ordered: FloatArray, p: float) -> float:
     return low + share * (high - low)
 
 
-def without_variation(contrast: Contrast, ordered: FloatArray) -> bool:
+def without_variation(contrast: Contrast, ordered: Ordered) -> bool:
     """Tell whether neither the units nor the sorted replicates differ by more than rounding."""
-    spread = float(ordered[-1] - ordered[0])
+    spread = float(ordered[-1]) - float(ordered[0])
     return contrast.is_degenerate() or spread <= DEGENERATE * max(contrast.scale, abs(contrast.estimate))
 
 
@@ -111,9 +131,9 @@ def pivots_of(draws: Replicates, scale: float) -> FloatArray:
     return pivots
 
 
-def bca_bounds(ordered: FloatArray, z0: float, accel: float | None, tail: float) -> tuple[float, float]:
+def bca_bounds(ordered: Ordered, z0: float | None, accel: float | None, tail: float) -> tuple[float, float]:
     """Return BCa's interval from sorted replicates; unbounded where z0 or the acceleration is undefined."""
-    if accel is None or math.isinf(z0):
+    if accel is None or z0 is None or math.isinf(z0):
         return -math.inf, math.inf
 
     def level(z: float) -> float:

@@ -32,6 +32,8 @@ Data without variation give a flagged point interval, where scipy gives nan and 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,18 +42,20 @@ from prereg.errors import InferenceError
 from prereg.inference._special import check_level, t_quantile
 from prereg.inference.contrasts import Contrast, prepare
 from prereg.inference.formulas import (
+    Ordered,
     acceleration,
     bca_bounds,
     bias_correction,
     expanded_tail,
     largest_influence,
     pivots_of,
+    type7_places,
     type7_quantile,
     without_variation,
 )
+from prereg.inference.order_statistics import order_statistics
 from prereg.inference.records import ContrastResult, Engine, Interval, Method
 from prereg.inference.replicates import Replicates, replicate_contrasts
-from prereg.inference.units import FloatArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +66,9 @@ if TYPE_CHECKING:
     from prereg.inference.ratios import RatioTable
 
 __all__ = ["intervals", "intervals_many"]
+
+# Methods whose bounds are quantiles of the replicates at tails known beforehand.
+_OF_QUANTILES = (Method.PERCENTILE, Method.EXPANDED_PERCENTILE, Method.BASIC)
 
 
 def intervals(
@@ -144,12 +151,59 @@ def intervals_many(
     studentized = Method.STUDENTIZED in wanted
     few = plan if studentized_replicates is None else plan.first(studentized_replicates)
     inner = replicate_contrasts(flat, few, standard_errors=True) if studentized else ()
-    whole = inner if studentized and few is plan else replicate_contrasts(flat, plan, standard_errors=False)
+    if studentized and few is plan:
+        outer = tuple(_sorted(draws) for draws in inner)
+    else:
+        outer = _sorted_on(flat, plan, levels, wanted)
     results = iter(
         _result(contrast, draws, inner[k] if studentized else None, levels, wanted)
-        for k, (contrast, draws) in enumerate(zip(flat, whole, strict=True))
+        for k, (contrast, draws) in enumerate(zip(flat, outer, strict=True))
     )
     return tuple(tuple(next(results) for _ in group) for group in groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sorted:
+    """The defined replicates of a contrast in ascending order.
+
+    `n_undefined` is how many were not defined, `z0` BCa's bias correction, None where not all were computed.
+    """
+
+    ordered: Ordered
+    n_undefined: int
+    z0: float | None
+
+
+def _sorted(draws: Replicates) -> _Sorted:
+    if draws.values.size == 0:
+        raise InferenceError("every resample has a zero denominator: no interval can be computed.")
+    ordered = np.sort(draws.values)
+    return _Sorted(ordered, draws.n_undefined, bias_correction(ordered, draws.estimate))
+
+
+def _sorted_on(
+    contrasts: Sequence[Contrast],
+    plan: ResamplingPlan,
+    levels: tuple[float, ...],
+    methods: tuple[Method, ...],
+) -> tuple[_Sorted, ...]:
+    """Sort the plan's replicates; only as far as quantiles need it, where no method needs more."""
+    # BCa counts the replicates below the estimate.
+    if Method.BCA in methods:
+        return tuple(_sorted(d) for d in replicate_contrasts(contrasts, plan, standard_errors=False))
+    size = plan.n_replicates
+    tails = [_tail(m, level, plan.n_units) for m in methods if m in _OF_QUANTILES for level in levels]
+    between = (type7_places(size, p)[:2] for tail in tails for p in (tail, 1.0 - tail))
+    # The first and the last tell whether the replicates vary.
+    found = order_statistics(contrasts, plan, [0, size - 1, *chain.from_iterable(between)])
+    left = [contrast for contrast, known in zip(contrasts, found, strict=True) if known is None]
+    rest = iter(replicate_contrasts(left, plan, standard_errors=False) if left else ())
+    return tuple(_sorted(next(rest)) if known is None else _Sorted(known, 0, None) for known in found)
+
+
+def _tail(method: Method, level: float, n_units: int) -> float:
+    """Return the probability below the lower quantile that a method takes."""
+    return expanded_tail(level, n_units) if method is Method.EXPANDED_PERCENTILE else (1.0 - level) / 2.0
 
 
 def _methods(names: Sequence[str]) -> tuple[Method, ...]:
@@ -165,19 +219,17 @@ def _methods(names: Sequence[str]) -> tuple[Method, ...]:
 
 def _result(
     contrast: Contrast,
-    draws: Replicates,
+    draws: _Sorted,
     inner: Replicates | None,
     levels: tuple[float, ...],
     methods: tuple[Method, ...],
 ) -> ContrastResult:
-    if draws.values.size == 0:
-        raise InferenceError("every resample has a zero denominator: no interval can be computed.")
-    ordered = np.sort(draws.values)
-    degenerate = without_variation(contrast, ordered)
-    n_all = draws.values.size + draws.n_undefined
+    degenerate = without_variation(contrast, draws.ordered)
+    n_all = draws.ordered.size + draws.n_undefined
+    error = contrast.standard_error()
     return ContrastResult(
         estimate=contrast.estimate,
-        standard_error=0.0 if degenerate else draws.standard_error,
+        standard_error=0.0 if degenerate else error,
         n_units=contrast.n_units,
         n_rows=contrast.n_rows,
         n_replicates=n_all,
@@ -188,7 +240,7 @@ def _result(
         engine=Engine.PLAN,
         intervals=_point(contrast.estimate, levels, methods)
         if degenerate
-        else _all_intervals(contrast, draws, inner, ordered, levels, methods),
+        else _all_intervals(contrast, draws, inner, error, levels, methods),
     )
 
 
@@ -198,33 +250,30 @@ def _point(estimate: float, levels: tuple[float, ...], methods: tuple[Method, ..
 
 def _all_intervals(
     contrast: Contrast,
-    draws: Replicates,
+    draws: _Sorted,
     inner: Replicates | None,
-    ordered: FloatArray,
+    error: float,
     levels: tuple[float, ...],
     methods: tuple[Method, ...],
 ) -> tuple[Interval, ...]:
-    theta, n = draws.estimate, contrast.n_units
+    theta, n, ordered = contrast.estimate, contrast.n_units, draws.ordered
     scale = max(contrast.scale, abs(theta))
-    pivots = ordered if inner is None else np.sort(pivots_of(inner, scale))
-    wanted = Method.BCA in methods
-    z0, accel = (bias_correction(ordered, theta), acceleration(contrast)) if wanted else (0.0, None)
+    pivots: Ordered = ordered if inner is None else np.sort(pivots_of(inner, scale))
+    accel = acceleration(contrast) if Method.BCA in methods else None
 
     def bounds(method: Method, level: float) -> tuple[float, float]:
-        tail = (1.0 - level) / 2.0
-        if method is Method.EXPANDED_PERCENTILE:
-            tail = expanded_tail(level, n)
+        tail = _tail(method, level, n)
         if method in (Method.PERCENTILE, Method.EXPANDED_PERCENTILE):
             return type7_quantile(ordered, tail), type7_quantile(ordered, 1.0 - tail)
         if method is Method.BASIC:
             low, high = type7_quantile(ordered, tail), type7_quantile(ordered, 1.0 - tail)
             return 2.0 * theta - high, 2.0 * theta - low
         if method is Method.BCA:
-            return bca_bounds(ordered, z0, accel, tail)
+            return bca_bounds(ordered, draws.z0, accel, tail)
         if method is Method.STUDENTIZED:
             low, high = type7_quantile(pivots, tail), type7_quantile(pivots, 1.0 - tail)
-            return theta - high * draws.standard_error, theta - low * draws.standard_error
-        half = t_quantile(1.0 - tail, n - 1) * math.sqrt(n / (n - 1)) * draws.standard_error
+            return theta - high * error, theta - low * error
+        half = t_quantile(1.0 - tail, n - 1) * math.sqrt(n / (n - 1)) * error
         return theta - half, theta + half
 
     return tuple(Interval(*bounds(m, level), level, m) for level in levels for m in methods)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -183,13 +183,34 @@ class ExplicitPlan:
             yield self.matrix[first : first + BLOCK]
 
 
+def is_kept(plan: ResamplingPlan) -> TypeGuard[BootstrapPlan]:
+    """Tell whether the plan is so small that its counts are kept from one use to the next."""
+    return isinstance(plan, BootstrapPlan) and 8 * plan.n_units * plan.n_replicates <= _KEPT_BYTES
+
+
+def small_counts(plan: ResamplingPlan) -> npt.NDArray[np.uint8] | None:
+    """Return how often each unit was drawn in each replicate, uint8 of shape (n_replicates, n_units).
+
+    None where some replicate draws a unit more than 255 times.
+    """
+    counts = np.empty((plan.n_replicates, plan.n_units), dtype=np.uint8)
+    done = 0
+    for chunk in plan.indices():
+        counted = _counted(chunk, plan.n_units)
+        if int(counted.max()) > np.iinfo(np.uint8).max:
+            return None
+        counts[done : done + chunk.shape[0]] = counted
+        done += chunk.shape[0]
+    return counts
+
+
 def count_blocks(plan: ResamplingPlan) -> Iterator[FloatArray]:
     """Yield how often each unit was drawn, float64 of shape (b, n_units), chunk by chunk.
 
     The counts of the last two small plans are kept: the gates of a run share a plan, and
     drawing it anew for each would cost more than their sums.
     """
-    if isinstance(plan, BootstrapPlan) and 8 * plan.n_units * plan.n_replicates <= _KEPT_BYTES:
+    if is_kept(plan):
         yield from _kept_counts(plan)
     else:
         yield from _counts(plan)
@@ -197,7 +218,7 @@ def count_blocks(plan: ResamplingPlan) -> Iterator[FloatArray]:
 
 def merged_count_blocks(plan: ResamplingPlan) -> Iterator[FloatArray]:
     """Yield the same counts in larger chunks, up to 4 MB, for which a matrix product is a sixth faster."""
-    if isinstance(plan, BootstrapPlan) and 8 * plan.n_units * plan.n_replicates <= _KEPT_BYTES:
+    if is_kept(plan):
         yield from _kept_counts(plan)
         return
     rows = max(1, _CHUNK_BYTES // (8 * plan.n_units))

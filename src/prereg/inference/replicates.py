@@ -18,13 +18,21 @@ from prereg.inference.plan import ResamplingPlan, merged_count_blocks
 from prereg.inference.units import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
     from prereg.inference.ratios import RatioTable
 
-__all__ = ["Replicates", "aligned_replicates", "replicate", "replicate_contrasts"]
+__all__ = [
+    "Replicates",
+    "aligned_replicates",
+    "check_plan",
+    "distinct_columns",
+    "replicate",
+    "replicate_contrasts",
+    "replicates_of_counts",
+]
 
 # Up to this many distinct denominators the squares are summed as products of columns by matrix product;
 # beyond, the number of products outgrows the units and the influences are formed directly.
@@ -115,14 +123,7 @@ def aligned_replicates(
     Column b is the same resample for all contrasts. theta is nan where a denominator is 0. Without standard errors
     the second array has no columns.
     """
-    if not contrasts:
-        raise InferenceError("no contrasts were given: there is nothing to resample.")
-    for contrast in contrasts:
-        if contrast.n_units != plan.n_units:
-            raise InferenceError(
-                f"length mismatch: the table has {contrast.n_units} units, the plan {plan.n_units}.",
-                remedy="Draw a plan for this number of units: BootstrapPlan(n_units=table.n_units, ...).",
-            )
+    check_plan(contrasts, plan)
     engines = [_Engine(contrast, standard_errors=standard_errors) for contrast in contrasts]
     stacked = _Stack(engines, plan.n_draws)
     values = np.empty((len(engines), plan.n_replicates))
@@ -136,6 +137,43 @@ def aligned_replicates(
                 errors[k, rows] = within
         done += sums.shape[0]
     return values, errors
+
+
+def check_plan(contrasts: Sequence[Contrast], plan: ResamplingPlan) -> None:
+    """Refuse no contrasts, and a plan for another number of units."""
+    if not contrasts:
+        raise InferenceError("no contrasts were given: there is nothing to resample.")
+    for contrast in contrasts:
+        if contrast.n_units != plan.n_units:
+            raise InferenceError(
+                f"length mismatch: the table has {contrast.n_units} units, the plan {plan.n_units}.",
+                remedy="Draw a plan for this number of units: BootstrapPlan(n_units=table.n_units, ...).",
+            )
+
+
+def replicates_of_counts(contrast: Contrast, counts: FloatArray, n_draws: int) -> FloatArray:
+    """Return theta for the resamples with these counts, (b, n_units) to (b,), the bits of `aligned_replicates`."""
+    engine = _Engine(contrast, standard_errors=False)
+    sums = stack_limbs(list(engine.columns()), n_draws).sums(counts)
+    return engine.evaluate(sums, None)[0]
+
+
+def distinct_columns(groups: Iterable[Iterable[FloatArray]]) -> tuple[list[FloatArray], list[list[int]]]:
+    """Return each distinct column once, and for each group the places of its columns among them."""
+    seen: dict[bytes, int] = {}
+    unique: list[FloatArray] = []
+    places: list[list[int]] = []
+    for group in groups:
+        place = []
+        for column in group:
+            # The digest stands for the column: a copy of its bytes would be as large.
+            key = hashlib.blake2b(np.ascontiguousarray(column).data).digest()
+            if key not in seen:
+                seen[key] = len(unique)
+                unique.append(column)
+            place.append(seen[key])
+        places.append(place)
+    return unique, places
 
 
 def _batches(
@@ -175,19 +213,7 @@ class _Stack:
     """Columns of several engines in one matrix, each distinct column once."""
 
     def __init__(self, engines: Sequence[_Engine], total_count: int) -> None:
-        seen: dict[bytes, int] = {}
-        unique: list[FloatArray] = []
-        self.places: list[list[int]] = []
-        for engine in engines:
-            place = []
-            for column in engine.columns():
-                # The digest stands for the column: a copy of its bytes would be as large.
-                key = hashlib.blake2b(np.ascontiguousarray(column).data).digest()
-                if key not in seen:
-                    seen[key] = len(unique)
-                    unique.append(column)
-                place.append(seen[key])
-            self.places.append(place)
+        unique, self.places = distinct_columns(engine.columns() for engine in engines)
         self._limbs = stack_limbs(unique, total_count)
 
     def sums(self, counts: FloatArray) -> FloatArray:

@@ -1,0 +1,105 @@
+"""What an analysis of one's own takes, read from its source; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prereg.errors import StudyError
+
+__all__ = ["GROUP", "Signature", "read_signature", "refuse_siblings"]
+
+GROUP = "prereg.analyses"
+"""The group of entry points by which packages provide analyses."""
+
+TAKEN = ("model", "dictionaries", "twin")
+"""What `measure` may take by keyword."""
+
+_SHAPE = (
+    "write: def measure(activations: Activations, settings: MySettings, workers: Workers) -> Evidence, "
+    f"with any of {', '.join(TAKEN)} after a star"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What `measure` takes: the name of its settings model, and by keyword any of `TAKEN`."""
+
+    settings: str
+    keywords: frozenset[str]
+
+
+def read_signature(source: bytes, file: Path) -> Signature:
+    """Return what the function `measure` of a file takes.
+
+    Raises
+    ------
+    StudyError
+        If the source is no Python, or no analysis; the remedy says how it should read.
+    """
+    try:
+        tree = ast.parse(source, str(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise StudyError(f"{file}: not Python: {error}", remedy=f"mend {file}") from error
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "measure"]
+    if len(functions) != 1:
+        raise StudyError(
+            f"{file}: {len(functions)} functions are called measure at its top level; one is wanted",
+            remedy=_SHAPE,
+        )
+    arguments, line = functions[0].args, functions[0].lineno
+    positional = [*arguments.posonlyargs, *arguments.args]
+    asked = {argument.arg for argument in arguments.kwonlyargs}
+    if len(positional) != 3 or arguments.vararg or arguments.kwarg or not asked <= set(TAKEN):
+        raise StudyError(f"{file}:{line}: measure takes ({ast.unparse(arguments)})", remedy=_SHAPE)
+    annotation = positional[1].annotation
+    named = annotation.id if isinstance(annotation, ast.Name) else None
+    if named is None or named not in _bound(tree):
+        raise StudyError(
+            f"{file}:{line}: the settings' annotation names no class of this file", remedy=_SHAPE
+        )
+    return Signature(named, frozenset(asked))
+
+
+def _bound(tree: ast.Module) -> frozenset[str]:
+    """Return the names of classes that a module defines, and what it imports from others."""
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    imported = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return frozenset(classes | imported)
+
+
+def refuse_siblings(source: bytes, file: Path) -> None:
+    """Refuse to import what lies beside the file: only its own source is in a measurement's key.
+
+    Raises
+    ------
+    StudyError
+        Names what it imports, and the line.
+    """
+    try:
+        tree = ast.parse(source, str(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # told below
+    beside = {path.name.split(".")[0] for path in file.parent.iterdir()}
+    for name, line in _imports(tree):
+        if name.startswith(".") or name.split(".")[0] in beside:
+            raise StudyError(
+                f"{file}:{line}: it imports {name}, which lies beside it: an edit of that would go unnoticed",
+                remedy=f"put all of it into this file, or into a package with an entry point in {GROUP}",
+            )
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the modules that are imported anywhere in a file, and on which line; relative ones as their dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield ("." * node.level or node.module or ""), node.lineno
