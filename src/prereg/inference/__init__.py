@@ -32,6 +32,7 @@ from __future__ import annotations
 from prereg.inference.auroc import auroc, auroc_gap
 from prereg.inference.blocks import BlockLength, automatic_blocks, blocks, optimal_block_length
 from prereg.inference.boundaries import LookBoundary, look_boundaries
+from prereg.inference.candidates import Candidates
 from prereg.inference.case_sums import CaseSums
 from prereg.inference.cautions import LARGE_INFLUENCE, cautions
 from prereg.inference.designs import clusters, crossed, iid, nested
@@ -107,6 +108,7 @@ __all__ = [
     "Alternative",
     "BlockLength",
     "BootstrapPlan",
+    "Candidates",
     "CaseSums",
     "ContrastResult",
     "CustomStatistic",

@@ -8,19 +8,12 @@ not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prereg.errors import InferenceError
-from prereg.inference._special import check_level, normal_quantile
-from prereg.inference.contrasts import Contrast, prepare
-from prereg.inference.formulas import expanded_tail, type7_quantile, without_variation
-from prereg.inference.max_t import max_t
-from prereg.inference.replicates import aligned_replicates
-from prereg.inference.units import FloatArray
-from prereg.inference.verdict import MINIMUM_UNITS, Direction, Outcome, decide
+from prereg.inference._special import check_level
+from prereg.inference.candidates import Candidates, SomeDecision
+from prereg.inference.verdict import MINIMUM_UNITS, Direction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,64 +24,6 @@ if TYPE_CHECKING:
     from prereg.inference.ratios import RatioTable
 
 __all__ = ["SomeDecision", "decide_some"]
-
-_POWER = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class SomeDecision:
-    """The verdict on "at least one of m candidates", with the numbers that decided it.
-
-    Attributes
-    ----------
-    outcome
-        supported, refuted, inconclusive or invalid.
-    best
-        Position of the candidate that speaks loudest for the claim: the largest studentized statistic among the
-        testable ones; the most extreme estimate where none is testable.
-    estimate, low, high
-        theta of that candidate and its own interval at `level`, not corrected for having been chosen.
-    adjusted_p
-        One per candidate, in the order given; 1 for one that can't be tested.
-    alpha
-        One-sided error rate of both directions, `(1 - level) / 2`.
-    equivalence_bound
-        What no candidate exceeds, at one-sided confidence `1 - alpha`: the largest upper bound ("less": the smallest
-        lower bound). Infinite where some candidate can't be bounded.
-    mde, mde_smallest, mde_largest
-        The least distance from the threshold that the test would have found with power 0.8, for a candidate with the
-        median, the smallest and the largest standard error among the testable ones; inf where none is testable.
-    critical
-        The 1 - alpha point of the largest null statistic, which one candidate's statistic must pass.
-    too_few, degenerate, undefined
-        Positions of candidates about which fewer than `min_units` units speak; that don't vary; that have resamples
-        without a denominator.
-    n_candidates
-        m.
-    level
-        Two-sided level.
-    reason
-        One line in words.
-    """
-
-    outcome: Outcome
-    best: int
-    estimate: float
-    low: float
-    high: float
-    adjusted_p: tuple[float, ...]
-    alpha: float
-    equivalence_bound: float
-    mde: float
-    mde_smallest: float
-    mde_largest: float
-    critical: float
-    too_few: tuple[int, ...]
-    degenerate: tuple[int, ...]
-    undefined: tuple[int, ...]
-    n_candidates: int
-    level: float
-    reason: str
 
 
 def decide_some(
@@ -172,66 +107,8 @@ def decide_some(
     side = _side(direction)
     alpha = (1.0 - check_level(level)) / 2.0
     _check(candidates, plan, threshold, alpha, min_units)
-    contrasts = [_one_contrast(table, weights) for table, weights in candidates]
-    values, replicated = aligned_replicates(contrasts, plan)
-    own = [_own(contrast, values[f], level) for f, contrast in enumerate(contrasts)]
-    too_few = tuple(f for f, each in enumerate(own) if each.speaking < min_units)
-    degenerate = tuple(f for f, each in enumerate(own) if each.degenerate)
-    undefined = tuple(f for f, each in enumerate(own) if each.undefined)
-    family = [f for f in range(len(own)) if f not in too_few and f not in degenerate]
-    sign = 1.0 if side is Direction.GREATER else -1.0
-    tested = max_t([contrasts[f] for f in family], values[family], replicated[family], threshold, sign, alpha)
-    p = np.ones(len(contrasts))
-    p[family] = tested.adjusted_p
-    unbounded = {*too_few, *undefined, *(() if constant_is_proof else degenerate)}
-    bound = sign * math.inf
-    if not unbounded:
-        bound = max(each.high for each in own) if sign > 0.0 else min(each.low for each in own)
-    most = max(range(len(own)), key=lambda f: sign * contrasts[f].estimate)
-    best = family[tested.loudest] if family else most
-    obstacles = _Obstacles(too_few, () if constant_is_proof else degenerate, undefined, min_units)
-    outcome, reason = _verdict(p, alpha, best, bound, threshold, side, obstacles)
-    errors = [contrasts[f].standard_error() for f in family] or [math.inf]
-    factor = tested.critical + normal_quantile(_POWER)
-    return SomeDecision(
-        outcome=outcome,
-        best=best,
-        estimate=contrasts[best].estimate,
-        low=own[best].low,
-        high=own[best].high,
-        adjusted_p=tuple(p.tolist()),
-        alpha=alpha,
-        equivalence_bound=bound,
-        mde=factor * float(np.median(errors)),
-        mde_smallest=factor * min(errors),
-        mde_largest=factor * max(errors),
-        critical=tested.critical,
-        too_few=too_few,
-        degenerate=degenerate,
-        undefined=undefined,
-        n_candidates=len(contrasts),
-        level=level,
-        reason=reason,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Obstacles:
-    """Candidates that can't be bounded, by reason."""
-
-    too_few: tuple[int, ...]
-    degenerate: tuple[int, ...]
-    undefined: tuple[int, ...]
-    min_units: int
-
-    def words(self) -> str:
-        """Return what stands in the way of refuting, empty where nothing does."""
-        parts = (
-            (self.too_few, f"fewer than {self.min_units} units speak about"),
-            (self.degenerate, "no variation in"),
-            (self.undefined, "undefined resamples of"),
-        )
-        return "; ".join(f"{text} candidate {', '.join(map(str, which))}" for which, text in parts if which)
+    replicated = Candidates.of(candidates, plan, level, min_units)
+    return replicated.decide(threshold, side, constant_is_proof=constant_is_proof)
 
 
 def _side(direction: str) -> Direction:
@@ -268,66 +145,3 @@ def _check(
                 f"candidate {f} is measured on other units than candidate 0; a resample draws units for all.",
                 remedy="Give a unit that is silent about a candidate the numerator 0 and the denominator 0.",
             )
-
-
-def _one_contrast(table: RatioTable, weights: npt.ArrayLike) -> Contrast:
-    contrasts = prepare(table, weights)
-    if len(contrasts) == 1:
-        return contrasts[0]
-    raise InferenceError(f"a candidate has {len(contrasts)} contrasts; one is wanted.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """What one candidate's own replicates say: its interval, and what keeps it from deciding."""
-
-    low: float
-    high: float
-    speaking: int
-    degenerate: bool
-    undefined: bool
-
-
-def _own(contrast: Contrast, values: FloatArray, level: float) -> _Own:
-    """Return a candidate's expanded percentile interval, for the units that speak about it, and its obstacles."""
-    ordered = np.sort(values[~np.isnan(values)])
-    speaking = int((contrast.denominator > 0.0).sum(axis=0).min())
-    undefined = ordered.size < values.size
-    if ordered.size == 0 or without_variation(contrast, ordered):
-        return _Own(contrast.estimate, contrast.estimate, speaking, True, undefined)
-    tail = expanded_tail(level, max(2, speaking))
-    low, high = type7_quantile(ordered, tail), type7_quantile(ordered, 1.0 - tail)
-    return _Own(low, high, speaking, False, undefined)
-
-
-def _verdict(
-    p: FloatArray,
-    alpha: float,
-    best: int,
-    bound: float,
-    threshold: float,
-    side: Direction,
-    obstacles: _Obstacles,
-) -> tuple[Outcome, str]:
-    smallest, limit = float(p.min()), f"{threshold:.4g}"
-    above, below = ("above", "below") if side is Direction.GREATER else ("below", "above")
-    # `decide` refutes the claimed side; a bound of inf decides nothing.
-    refuted = decide(bound, bound, threshold, side) is Outcome.REFUTED
-    if smallest <= alpha and not refuted:
-        shown = int((p <= alpha).sum())
-        return Outcome.SUPPORTED, (
-            f"{shown} of {p.size} candidates shown {above} {limit}, candidate {best} with adjusted p {smallest:.3g}"
-        )
-    if smallest <= alpha:
-        return (
-            Outcome.INCONCLUSIVE,
-            f"adjusted p {smallest:.3g} and the bound {bound:.4g} contradict each other",
-        )
-    if obstacles.degenerate:
-        return Outcome.INVALID, f"none shown {above} {limit}, and {obstacles.words()}: no inference"
-    if refuted:
-        return Outcome.REFUTED, f"all {p.size} candidates lie {below} {limit}: no bound passes {bound:.4g}"
-    unproven = f"smallest adjusted p {smallest:.3g}, more than {alpha:.4g}"
-    if obstacles.words():
-        return Outcome.INCONCLUSIVE, f"{unproven}; not refutable: {obstacles.words()}"
-    return Outcome.INCONCLUSIVE, f"{unproven}; the largest bound {bound:.4g} does not exclude {limit}"
