@@ -177,7 +177,8 @@ def test_aliases_are_the_registry_s() -> None:
         for path, command in COMMANDS.items()
         for flag in ("study", "--model", "--hypothesis", "--analysis", "--fetch")
         if any(flag in (*p.opts, p.name) for p in command.params)
-        and path not in {("calibrate",), ("power",), ("new",)}
+        # `new --analysis` names what is still to be written.
+        and (path, flag) != (("new",), "--analysis")
     ],
 )
 def test_each_value_that_can_be_told_is_offered(path: tuple[str, ...], flag: str, place: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prereg.cli.completion import aliases, hypotheses
 from prereg.cli.options import (
     CacheDir,
     Engine,
@@ -37,12 +38,17 @@ Pilot = Annotated[
         help="fit the simulated data to this model's evidence, measured already [default: the precision that "
         "hypotheses state]",
         show_default=False,
+        autocompletion=aliases,
     ),
 ]
 Hypotheses = Annotated[
     list[str] | None,
     typer.Option(
-        "--hypothesis", metavar="ID", help="only this one; repeatable [default: all]", show_default=False
+        "--hypothesis",
+        metavar="ID",
+        help="only this one; repeatable [default: all]",
+        show_default=False,
+        autocompletion=hypotheses,
     ),
 ]
 Replications = Annotated[
@@ -96,7 +102,8 @@ def calibrate(
 
     \b
     Exit codes:
-      0  no gate supports a false claim more often than its alpha, beyond Monte Carlo error
+      0  no gate supports a false claim more often than its alpha allows, beyond
+         Monte Carlo error
       1  some gate does
       2  an error: no evidence of the pilot, ...
 
