@@ -20,6 +20,7 @@ from prereg.analysis.authoring import load_analysis, random_activations
 from prereg.clusters import backends, work
 from prereg.errors import PreregError, StudyError
 from prereg.workers import Arrays, Task, Workers, require_engine
+from tests.analysis.dictionaries import test_library as library
 from tests.analysis.test_own import beside
 from tests.test_workers import fail_on_three, square, tasks
 
@@ -204,6 +205,17 @@ def test_an_analysis_beside_the_gates_is_sent_by_value(by_address: str, tmp_path
     activations, settings = random_activations(), one.OneSettings(times=3.0)
     there = one.measure(activations, settings, DASK)
     assert one.measure(activations, settings, Workers()).table.equals(there.table)
+
+
+def test_dictionaries_are_trained_on_a_cluster_that_shares_the_folder(
+    by_address: str, tmp_path: Path
+) -> None:
+    """A worker writes them where this process reads them, with the same bits."""
+    one = ("topk", 1, 0)
+    here, there = library.opened(tmp_path / "here"), library.opened(tmp_path / "there")
+    here.ensure([one], Workers())
+    there.ensure([one], DASK)
+    assert library.bits(here, one) == library.bits(there, one)
 
 
 def test_a_worker_with_other_code_refuses(threads: Client, monkeypatch: pytest.MonkeyPatch) -> None:
