@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from joblib import register_parallel_backend
 from joblib.parallel import BACKENDS, ThreadingBackend
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from prereg.analysis.threads import one_thread
 from prereg.errors import PreregError, StorageError
 from prereg.workers import Arrays, Task, Workers, write_atomically
 from tests.forbidden import forbidden
@@ -124,6 +127,37 @@ def test_a_task_s_own_error_is_not_the_engine_s(tmp_path: Path, engine: str) -> 
     """A ValueError that names the engine, raised by a task, comes out as it is."""
     with pytest.raises(ValueError, match="only words"):
         Workers(jobs=2, engine=engine).map(tasks(speak_of_loky, tmp_path / "log"), "squares")
+
+
+FIRST_IN, SECOND_IN, FIRST_OUT = threading.Event(), threading.Event(), threading.Event()
+
+
+def overlap(*, first: bool) -> Arrays:
+    (FIRST_IN if first else SECOND_IN).set()
+    assert (SECOND_IN if first else FIRST_OUT).wait(30)
+    return {"threads": np.array([library["num_threads"] for library in threadpool_info()])}
+
+
+def overlap_and_tell(*, first: bool) -> Arrays:
+    if not first:
+        assert FIRST_IN.wait(30)
+    found = one_thread(overlap)(first=first)
+    if first:
+        FIRST_OUT.set()
+    return found
+
+
+def test_tasks_of_one_process_don_t_give_each_other_blas_threads() -> None:
+    """One that ends gives back what it found; the other one, begun meanwhile, still has one thread."""
+    asked = [
+        Task("first", overlap_and_tell, {"first": True}),
+        Task("second", overlap_and_tell, {"first": False}),
+    ]
+    with threadpool_limits(limits=2):
+        found = Workers(jobs=2, engine="threading").map(asked, "overlap")
+        after = [library["num_threads"] for library in threadpool_info()]
+    assert set(found["first"]["threads"]) == set(found["second"]["threads"]) == {1}
+    assert set(after) == {2}
 
 
 def end_at_once(*, value: int, log: Path) -> Arrays:

@@ -1,9 +1,9 @@
 """Long work: independent tasks, spread over workers, shown as progress, resumed after a kill.
 
 Every slow stage (one update's fits, one twin's capture) is a list of independent tasks whose results are
-plain arrays. `Workers.map` runs them through joblib, whose backend is the user's choice (`loky` here; a
-cluster's own once its package has registered one), and keeps each finished result in a checkpoint
-folder, so that an interrupted run redoes only what had not finished.
+plain arrays. `Workers.map` runs them here through joblib, whose backend is the user's choice, or on a
+Dask or Ray cluster (`prereg.clusters`), and keeps each finished result in a checkpoint folder, so that an
+interrupted run redoes only what had not finished.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from prereg.clusters import CLUSTERS, on_cluster, require_cluster
 from prereg.errors import PreregError, StorageError
 
 __all__ = [
@@ -100,10 +102,10 @@ class Workers:
     Parameters
     ----------
     jobs
-        Worker processes; 1 runs in this process.
+        Worker processes; 1 runs in this process. On a cluster, how many tasks are under way at once, 1 too.
     engine
-        A joblib backend that hands results over as they finish: ``loky`` (processes, the default),
-        ``threading``, or one that a package registered (``dask``, ``ray``). joblib's ``multiprocessing``
+        A cluster, ``dask`` or ``ray``, or a joblib backend that hands results over as they finish: ``loky``
+        (processes, the default), ``threading``, or one that a package registered. joblib's ``multiprocessing``
         can't do that, so its finished work would be lost with an interrupted run: it is refused.
     progress
         Told of each finished task.
@@ -133,7 +135,8 @@ class Workers:
         StorageError
             If the checkpoint folder can't be read or written.
         """
-        require_engine(self.engine, self.jobs)
+        if self.engine not in CLUSTERS:  # a cluster is looked for once there is something to run
+            require_engine(self.engine, self.jobs)
         if len({task.key for task in tasks}) != len(tasks):
             raise PreregError(f"{label}: two tasks share a key")
         done: dict[str, Arrays] = {}
@@ -161,6 +164,11 @@ class Workers:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def _run(self, tasks: Sequence[Task]) -> Iterator[tuple[str, Arrays]]:
+        if tasks and self.engine in CLUSTERS:
+            # Also a single task: the machine that asks may be one that should not compute.
+            modules = {task.function.__module__ for task in tasks}
+            yield from on_cluster(self.engine, [partial(_call, task) for task in tasks], modules, self.jobs)
+            return
         if self.jobs == 1 or len(tasks) <= 1:
             for task in tasks:
                 yield _call(task)
@@ -168,7 +176,10 @@ class Workers:
         from joblib import Parallel, delayed, parallel_config
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        with parallel_config(self.engine, n_jobs=self.jobs, **self._engine_options()):
+        with (
+            self._one_blas_thread(),
+            parallel_config(self.engine, n_jobs=self.jobs, **self._engine_options()),
+        ):
             pool = Parallel(return_as="generator_unordered")
             try:
                 yield from pool(delayed(_call_in_worker)(task, os.getpid()) for task in tasks)
@@ -177,6 +188,13 @@ class Workers:
                     f"one of {self.jobs} worker processes was ended from outside; most often memory ran out",
                     remedy="run the same command again, with fewer --jobs: finished work is kept",
                 ) from error
+
+    def _one_blas_thread(self) -> AbstractContextManager[object]:
+        # A task that sets the process' threads to one gives back what it found, also under another task of the same
+        # process: with more than one to give back, a sum's order would hang on which of them ended first.
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(limits=1) if self.engine == "threading" else contextlib.nullcontext()
 
     def _engine_options(self) -> dict[str, int]:
         # One BLAS thread a worker: two OpenMP threads on one core slow small products many times over.
@@ -216,9 +234,13 @@ def require_engine(engine: str, jobs: int) -> None:
     Raises
     ------
     PreregError
-        If joblib doesn't know it, it isn't set up, or it can't hand results over as they finish.
+        If joblib doesn't know it, it isn't set up, it can't hand results over as they finish, or it is a cluster that
+        isn't there.
     """
     if engine in ENGINES:
+        return
+    if engine in CLUSTERS:
+        require_cluster(engine)
         return
     from joblib import Parallel, parallel_config
     from joblib.parallel import BACKENDS
@@ -228,10 +250,11 @@ def require_engine(engine: str, jobs: int) -> None:
             Parallel(return_as="generator_unordered")
     except Exception as error:  # a backend that a package registered raises what it likes
         said = (str(error).strip() or repr(error)).splitlines()[0]
-        known = sorted({*ENGINES, *BACKENDS} - {"multiprocessing", "sequential", engine})
+        known = sorted({*ENGINES, *BACKENDS} - {*CLUSTERS, "multiprocessing", "sequential", engine})
         raise PreregError(
             f"the engine {engine!r} can't be used: {said}",
-            remedy=f"use --engine {' or --engine '.join(known)}, or import the package that registers another",
+            remedy=f"use --engine {' or --engine '.join(known)}, import the package that registers another, or use "
+            f"--engine {' or --engine '.join(CLUSTERS)} on a cluster",
         ) from error
 
 

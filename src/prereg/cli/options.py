@@ -105,7 +105,7 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="joblib backend that spreads measurements: loky, threading, dask, ray",
+        help="what spreads measurements: loky, threading, or a cluster's dask, ray",
         autocompletion=words("loky", "threading", "dask", "ray"),
     ),
 ]

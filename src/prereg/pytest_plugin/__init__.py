@@ -90,7 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--engine",
         default="loky",
-        help="joblib backend that spreads measurements: loky, threading, dask, ray",
+        help="what spreads measurements: loky, threading, or a cluster's dask, ray",
     )
     group.addoption(
         "--jobs",
