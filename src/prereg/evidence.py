@@ -135,6 +135,11 @@ class Evidence:
     provenance: Provenance | None = None
 
     def __post_init__(self) -> None:
+        whole = isinstance(self.table, pa.Table) and isinstance(self.side, Mapping)
+        if not whole or not all(isinstance(table, pa.Table) for table in self.side.values()):
+            raise EvidenceError("evidence is a pyarrow table, with others beside it by name")
+        if not isinstance(self.checks, tuple) or not all(isinstance(check, Check) for check in self.checks):
+            raise EvidenceError("the checks of evidence are a tuple of Check")
         names = self.table.column_names
         missing = [name for name in IDENTITY if name not in names]
         if "sst" not in names and not any(name.startswith("value.") for name in names):

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import py_compile
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import version
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
 
+from prereg.analysis import serving
 from prereg.analysis.authoring import Workers, load_analysis, random_activations
 from prereg.analysis.catalogue import ANALYSES
-from prereg.analysis.own import OwnAnalysis, find_analysis, package_digests
+from prereg.analysis.own import OwnAnalysis, find_analysis
 from prereg.errors import StudyError
 
 SOURCE = """\
@@ -42,6 +48,12 @@ def beside(folder: Path, source: str = SOURCE, name: str = "one") -> Path:
     return file
 
 
+def rests_on(spec: object) -> dict[str, str]:
+    """Return what an analysis rests on, with digests."""
+    assert isinstance(spec, OwnAnalysis)
+    return spec.sources.digests
+
+
 def installed(
     site: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -65,8 +77,10 @@ def installed(
 @pytest.fixture(autouse=True)
 def _forget_modules() -> object:
     """Leave no module of a test behind."""
-    before = set(sys.modules)
+    before, served = set(sys.modules), dict(serving._SERVED)
     yield
+    serving._SERVED.clear()
+    serving._SERVED.update(served)
     for name in set(sys.modules) - before:
         if name.startswith(("prereg_analysis_", "lens_kit", "other_kit")):
             del sys.modules[name]
@@ -75,7 +89,7 @@ def _forget_modules() -> object:
 def test_a_name_of_this_package_is_its_own(tmp_path: Path) -> None:
     """Built-in analyses need no file, and their key holds no source: a registration pins this package's modules."""
     assert find_analysis("kernels", tmp_path) is ANALYSES["kernels"]
-    assert find_analysis("kernels", tmp_path).digests == {}
+    assert find_analysis("kernels", tmp_path).digest == ""
 
 
 def test_a_file_beside_the_protocol_is_understood_without_being_run(tmp_path: Path) -> None:
@@ -97,12 +111,12 @@ def test_a_file_beside_the_protocol_is_understood_without_being_run(tmp_path: Pa
 def test_its_digest_is_that_of_its_text_with_unix_line_ends(tmp_path: Path) -> None:
     """A checkout on another system is no edit."""
     file = beside(tmp_path)
-    expected = {"one.py": hashlib.sha256(SOURCE.encode()).hexdigest()}
-    assert find_analysis("one", tmp_path).digests == expected
+    expected = find_analysis("one", tmp_path).digest
+    assert rests_on(find_analysis("one", tmp_path)) == {"one.py": hashlib.sha256(SOURCE.encode()).hexdigest()}
     file.write_bytes(SOURCE.replace("\n", "\r\n").encode())
-    assert find_analysis("one", tmp_path).digests == expected
+    assert find_analysis("one", tmp_path).digest == expected
     file.write_text(SOURCE.replace("times *", "2 * times *"))
-    assert find_analysis("one", tmp_path).digests != expected
+    assert find_analysis("one", tmp_path).digest != expected
 
 
 def test_what_runs_is_what_was_digested(tmp_path: Path) -> None:
@@ -140,9 +154,10 @@ def test_an_entry_point_is_found_and_pinned_with_its_whole_package(
     installed(tmp_path / "site", monkeypatch, __init__=BOOM, one=SOURCE, helper="x = 1\n")
     spec = find_analysis("one", tmp_path)
     assert isinstance(spec, OwnAnalysis)
-    assert sorted(spec.digests) == ["lens_kit/__init__.py", "lens_kit/helper.py", "lens_kit/one.py"]
-    assert package_digests("lens_kit") == spec.digests
+    assert sorted(rests_on(spec)) == ["lens_kit/__init__.py", "lens_kit/helper.py", "lens_kit/one.py"]
     assert "lens_kit" not in sys.modules
+    (tmp_path / "site" / "lens_kit" / "helper.py").write_text("x = 2\n")
+    assert find_analysis("one", tmp_path).digest != spec.digest
 
 
 def test_an_installed_analysis_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +172,7 @@ def test_a_module_without_a_package_is_pinned_too(tmp_path: Path, monkeypatch: p
     """A distribution may be one file."""
     installed(tmp_path / "site", monkeypatch, value="other_kit", package="other")
     (tmp_path / "site" / "other_kit.py").write_text(SOURCE)
-    spec = find_analysis("one", tmp_path)
-    assert list(spec.digests) == ["other_kit.py"]
+    assert list(rests_on(find_analysis("one", tmp_path))) == ["other_kit.py"]
 
 
 @pytest.mark.parametrize(
@@ -262,8 +276,96 @@ def test_what_is_no_plain_file_is_refused(tmp_path: Path, kind: str) -> None:
         find_analysis("one", tmp_path)
 
 
-def test_a_package_that_is_gone_has_no_digests() -> None:
-    """Nothing is imported to find out, and this package is not anybody's plugin."""
-    assert package_digests("no_such_package_at_all") == {}
-    assert package_digests("prereg") == {}
-    assert package_digests("../x") == {}
+@pytest.mark.parametrize("name", ["statistics", "random", "prereg", "numpy"])
+def test_a_name_that_others_import_is_refused(tmp_path: Path, name: str) -> None:
+    """Pytest puts the gates' folder first on the path."""
+    beside(tmp_path, name=name)
+    with pytest.raises(StudyError, match=f"whoever imports {name} would get it"):
+        find_analysis(name, tmp_path)
+
+
+# -- what it rests on -------------------------------------------------------------------------------------------
+
+
+def leaning(tmp_path: Path, on: str) -> OwnAnalysis:
+    """Return an analysis that imports something."""
+    study = tmp_path / "study"
+    study.mkdir(exist_ok=True)
+    spec = find_analysis("one", beside(study, f"import {on}\n{SOURCE}").parent)
+    assert isinstance(spec, OwnAnalysis)
+    return spec
+
+
+def test_code_that_is_not_installed_is_pinned_with_what_it_imports_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module on the path, say, and its neighbour: an edit of either is another analysis."""
+    (tmp_path / "lens_kit_a.py").write_text("import lens_kit_b\nfactor = lens_kit_b.factor\n")
+    (tmp_path / "lens_kit_b.py").write_text("factor = 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = leaning(tmp_path, "lens_kit_a")
+    assert sorted(rests_on(spec)) == ["lens_kit_a.py", "lens_kit_b.py", "one.py"]
+    (tmp_path / "lens_kit_b.py").write_text("factor = 0.5\n")
+    assert leaning(tmp_path, "lens_kit_a").digest != spec.digest
+
+
+def test_an_installed_distribution_is_pinned_by_the_record_of_its_files(tmp_path: Path) -> None:
+    """By name and version; another release is another analysis."""
+    (name,) = set(rests_on(leaning(tmp_path, "rich.text"))) - {"one.py"}
+    assert name == f"rich {version('rich')}"
+
+
+def test_what_the_own_analyses_of_prereg_use_is_pinned_elsewhere(tmp_path: Path) -> None:
+    """Versions of numpy and the like are components of their own; the standard library is Python's."""
+    assert list(rests_on(leaning(tmp_path, "numpy.linalg, scipy, json, prereg.workers"))) == ["one.py"]
+
+
+def test_a_package_that_comes_later_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import that is tried and caught changes what is measured once it works."""
+    before = leaning(tmp_path, "lens_kit_c")
+    assert rests_on(before)["lens_kit_c"] == "absent"
+    (tmp_path / "lens_kit_c.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert leaning(tmp_path, "lens_kit_c").digest != before.digest
+
+
+def test_the_module_that_measures_is_a_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same files, another entry point: another analysis."""
+    installed(tmp_path / "site", monkeypatch, __init__="", one=SOURCE, two=SOURCE)
+    spec = find_analysis("one", tmp_path)
+    points = tmp_path / "site" / "lens_kit-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[prereg.analyses]\none = lens_kit.two\n")
+    assert find_analysis("one", tmp_path).digest != spec.digest
+
+
+@pytest.mark.parametrize("kind", ["bytecode", "compiled", "linked folder", "edited", "replaced in memory"])
+def test_what_runs_of_a_package_is_what_was_digested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Whatever else lies there, or was imported before."""
+    one = "from lens_kit import helper\n" + SOURCE.replace("times *", "helper.factor * times *")
+    installed(tmp_path / "site", monkeypatch, __init__="", one=one, helper="factor = 1.0\n")
+    folder = tmp_path / "site" / "lens_kit"
+    if kind == "bytecode":
+        stale = folder / "stale.py"
+        stale.write_text("factor = 0.5\n")
+        cached = cache_from_source(str(folder / "helper.py"))
+        py_compile.compile(
+            str(stale), cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+        )
+        stale.unlink()
+    elif kind == "compiled":
+        (folder / f"helper{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library at all")
+    elif kind == "replaced in memory":
+        importlib.import_module("lens_kit.helper").factor = 0.5
+    spec = find_analysis("one", tmp_path)
+    if kind == "edited":
+        (folder / "helper.py").write_text("factor = 0.5\n")
+    elif kind == "linked folder":
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "__init__.py").write_text("")
+        (folder / "sub").symlink_to(tmp_path / "outside")
+    assert spec.load().helper.factor == 1.0
+    if kind == "linked folder":
+        with pytest.raises(ModuleNotFoundError, match="nothing would pin it"):
+            importlib.import_module("lens_kit.sub")

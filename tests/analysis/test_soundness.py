@@ -8,7 +8,7 @@ import pytest
 
 from prereg.activations.view import Activations
 from prereg.analysis.authoring import held_out_table, random_activations
-from prereg.analysis.soundness import require_sound
+from prereg.analysis.soundness import Asked, require_sound
 from prereg.errors import AnalysisError
 from prereg.evidence import Evidence
 
@@ -32,13 +32,15 @@ def with_column(good: pa.Table, name: str, values: list[object], kind: pa.DataTy
 
 def test_a_whole_table_is_taken(activations: Activations) -> None:
     """A null in a column that no claim is about is allowed."""
-    require_sound(Evidence(table(activations), {"notes": pa.table({"a": [1]})}), activations, "one.py")
+    require_sound(
+        Evidence(table(activations), {"notes": pa.table({"a": [1]})}), Asked.of(activations), "one.py"
+    )
 
 
 def test_what_is_no_evidence_is_named(activations: Activations) -> None:
     """A plain table, say."""
     with pytest.raises(AnalysisError, match=r"one.py: measure returned Table, wanted Evidence"):
-        require_sound(table(activations), activations, "one.py")
+        require_sound(table(activations), Asked.of(activations), "one.py")
 
 
 def _training(good: pa.Table, activations: Activations) -> pa.Table:
@@ -91,6 +93,31 @@ def _single(good: pa.Table, activations: Activations) -> pa.Table:
     return with_column(good, "value.x", good["value.x"].to_pylist(), pa.float32())
 
 
+def _negative(good: pa.Table, activations: Activations) -> pa.Table:
+    del activations
+    return good.append_column("sse.x", pa.array([-1.0] * good.num_rows))
+
+
+def _huge(good: pa.Table, activations: Activations) -> pa.Table:
+    del activations
+    return with_column(good, "value.x", [1e101] * good.num_rows, pa.float64())
+
+
+def _uncounted(good: pa.Table, activations: Activations) -> pa.Table:
+    del activations
+    return good.append_column("cases.x", pa.array([0.5] * good.num_rows))
+
+
+def _flat(good: pa.Table, activations: Activations) -> pa.Table:
+    del activations
+    return good.append_column("sst", pa.array([0.0] * good.num_rows))
+
+
+def _doubled(good: pa.Table, activations: Activations) -> pa.Table:
+    del activations
+    return good.append_column("value.x", good["value.x"])
+
+
 @pytest.mark.parametrize(
     ("bend", "words"),
     [
@@ -102,8 +129,13 @@ def _single(good: pa.Table, activations: Activations) -> pa.Table:
         (_short, "1 rows of 16 prompts and 4 updates are missing"),
         (_wide, "the columns update are not what they must be"),
         (_nan, "value.x holds NaN"),
-        (_null, "value.x holds NaN"),
+        (_null, "value.x holds nothing somewhere"),
         (_single, "value.x holds float, wanted float64"),
+        (_negative, "sse.x holds numbers below 0"),
+        (_huge, "value.x holds numbers beyond 1e"),
+        (_uncounted, "cases.x holds numbers other than 0 and 1"),
+        (_flat, "sst holds nothing but 0"),
+        (_doubled, "the columns value.x stand twice"),
     ],
 )
 def test_what_no_verdict_could_rest_on_is_refused(activations: Activations, bend: object, words: str) -> None:
@@ -111,7 +143,7 @@ def test_what_no_verdict_could_rest_on_is_refused(activations: Activations, bend
     assert callable(bend)
     bent = bend(table(activations), activations)
     with pytest.raises(AnalysisError, match=words):
-        require_sound(Evidence(bent), activations, "one.py")
+        require_sound(Evidence(bent), Asked.of(activations), "one.py")
 
 
 @pytest.mark.parametrize("name", ["selection", "../x", "", "A b"])
@@ -119,7 +151,7 @@ def test_a_side_table_needs_a_name_of_its_own(activations: Activations, name: st
     """It becomes a part of a file's name."""
     side = {name: pa.table({"a": [1]})}
     with pytest.raises(AnalysisError, match="no name for a side table"):
-        require_sound(Evidence(table(activations), side), activations, "one.py")
+        require_sound(Evidence(table(activations), side), Asked.of(activations), "one.py")
 
 
 def test_a_column_of_another_shape_is_refused(activations: Activations) -> None:

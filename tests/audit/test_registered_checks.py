@@ -49,7 +49,7 @@ def test_other_code_and_newly_reached_modules_are_unverified(
     """A module that changed since the freeze is named, and one that is only reached now."""
     reached, real = code_digests, components.code_now
 
-    def code_now(names: list[str]) -> dict[str, str | None]:
+    def code_now(names: list[str], folder: object) -> dict[str, str | None]:
         return {**real(names), "prereg/study/frames.py": "0" * 64}
 
     monkeypatch.setattr("prereg.audit.components.code_now", code_now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -77,7 +78,16 @@ def test_it_answers_and_its_audit_leaves_nothing_open(frozen: Own) -> None:
     registration = json.loads(frozen.read(f"{STUDY}/registration.json"))["components"]
     assert FILE in registration["gates"]
     assert {"prereg/analysis/authoring.py", "prereg/analysis/own.py"} <= set(registration["code"])
+    assert "analysis:share" in registration["code"]
     assert frozen.run(sys.executable, "-m", "pytest", "tests", "-q").code == 0
+
+
+def test_its_gates_can_be_simulated(frozen: Own) -> None:
+    """As those of any other study; nothing tracked is written."""
+    options = ("--pilot", "pythia-tiny", "--replications", "100", "--json", "--cache-dir", "cache")
+    shutil.copytree(frozen.path("reports"), frozen.root.parent / "reports")
+    done = frozen.prereg("calibrate", STUDY, *options, "--report-dir", str(frozen.root.parent / "reports"))
+    assert done.code == 0, done.text
 
 
 def test_an_edited_analysis_shows_and_is_measured_again_only_under_an_amendment(frozen: Own) -> None:

@@ -6,7 +6,6 @@ Others' are found by `prereg.analysis.own`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -31,6 +30,8 @@ class AnalysisSpec:
         Whether its table has rows up to the model's last update, which shows how deep the model is.
     every_prompt
         Whether its table has rows for each held-out prompt, and for nothing else.
+    digest
+        Of all that it rests on, for a measurement's key; empty for this package's own: registrations pin its modules.
     """
 
     module: str
@@ -40,11 +41,7 @@ class AnalysisSpec:
     uses_model: bool = False
     every_update: bool = True
     every_prompt: bool = True
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Source -> sha256 of what a measurement's key must hold; none here: a registration pins this package's own."""
-        return {}
+    digest: str = ""
 
     def load(self) -> ModuleType:
         """Return its module."""

@@ -13,38 +13,31 @@ What an analysis takes is read from its source; nothing is run before it measure
 - ``fit_names(settings)``, where there is one, names the fits that will be measured, so that a claim about another is
   refused before anything is; it may take ``twin`` as well.
 
-The digest of the source is a part of each measurement's key: an edited analysis is measured again, and a registration
-pins it. Of a package every module counts, whichever it imports.
+What it rests on is one digest, which is a part of each measurement's key and of a registration: an edited analysis is
+measured again, and shows. It covers the analysis' own source; that of every module of a package that isn't plainly
+installed, or that the analysis comes from; the source of what those import in turn; and of plainly installed
+distributions the record of their files. What was digested is what runs: modules are compiled from the bytes that were
+read, whatever lies there later or in a cache of bytecode. See `prereg.analysis.sources`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
+import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 
 from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
+from prereg.analysis.serving import serve
 from prereg.analysis.signature import GROUP, read_signature, refuse_siblings
+from prereg.analysis.sources import Sources, read_source, sources_of_file, sources_of_package
 from prereg.errors import StudyError
-from prereg.hostile import read_bounded
 
-__all__ = [
-    "GROUP",
-    "OwnAnalysis",
-    "find_analysis",
-    "installed_analyses",
-    "looks_like_tests",
-    "package_digests",
-]
-
-MAX_SOURCE = 5_000_000
-MAX_FILES = 2_000
+__all__ = ["GROUP", "OwnAnalysis", "find_analysis", "installed_analyses", "require_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +48,46 @@ class OwnAnalysis(AnalysisSpec):
     ----------
     file
         The source that has `measure`.
-    texts
-        What it rests on, as it was read once: ``<name>.py`` beside a protocol, or each module of its package.
+    sources
+        All that it rests on, as it was read once.
     is_beside
         Whether it lies beside a protocol.
     """
 
     file: Path = field(kw_only=True)
-    texts: Mapping[str, bytes] = field(kw_only=True, repr=False)
+    sources: Sources = field(kw_only=True, repr=False)
     is_beside: bool = field(kw_only=True)
 
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The sha256 of each of `texts`, with LF line ends."""
-        return {name: _digest(text) for name, text in self.texts.items()}
+    def load(self, *, again: bool = False) -> ModuleType:
+        """Return its module, run now if it wasn't yet; what runs is what was digested.
 
-    def load(self) -> ModuleType:
-        """Return its module, run now if it wasn't yet; of a file beside a protocol, the bytes that were read run.
+        Parameters
+        ----------
+        again
+            Run it anew, beside what runs already.
 
         Raises
         ------
         Exception
             Whatever its own top level raises.
         """
+        serve(self.sources, again=again)
         if not self.is_beside:
             return importlib.import_module(self.module)
-        if self.module not in sys.modules:
-            module = ModuleType(self.module)
+        name = f"{self.module}_again" if again else self.module
+        if again or name not in sys.modules:
+            module = ModuleType(name)
             module.__file__ = str(self.file)
             # pydantic and cloudpickle look a class' module up by its name.
-            sys.modules[self.module] = module
+            sys.modules[name] = module
             try:
-                exec(compile(self.texts[self.file.name], str(self.file), "exec"), vars(module))  # noqa: S102 (the study's own code)
+                text = self.sources.texts[self.file.name]
+                exec(compile(text, str(self.file), "exec"), vars(module))  # noqa: S102 (the study's own code)
                 _send_by_value(module)
             except BaseException:
-                del sys.modules[self.module]
+                del sys.modules[name]
                 raise
-        return sys.modules[self.module]
+        return sys.modules[name]
 
 
 def find_analysis(name: str, folder: Path) -> AnalysisSpec:
@@ -138,49 +134,36 @@ def installed_analyses() -> dict[str, str]:
     }
 
 
-def looks_like_tests(name: str) -> bool:
-    """Tell whether pytest would take ``<name>.py`` for tests or their configuration."""
-    return name == "conftest" or name.startswith("test_") or name.endswith("_test")
-
-
-def package_digests(top: str) -> dict[str, str]:
-    """Return the sha256 of each Python file of an installed top-level package or module; none where it is gone.
-
-    Parameters
-    ----------
-    top
-        Its name.
-
-    Returns
-    -------
-    dict
-        Path, the package's name first, to digest.
+def require_name(name: str, file: Path) -> None:
+    """Refuse a name that a file beside the gates can't have.
 
     Raises
     ------
     StudyError
-        If it is no plain folder, has too many files, or one can't be read.
+        If pytest would take it for tests, or Python, which finds gates' folders first there, for a module of its own.
     """
-    return {name: _digest(text) for name, text in _texts_of(top).items()}
+    if name == "conftest" or name.startswith("test_") or name.endswith("_test"):
+        reason = "pytest would take it for tests"
+    elif name in sys.stdlib_module_names or name in ("prereg", "numpy", "scipy", "torch"):
+        reason = f"whoever imports {name} would get it in place of the module"
+    else:
+        return
+    raise StudyError(f"{file} can't be an analysis: {reason}", remedy="give the analysis another name")
 
 
 def _beside(name: str, file: Path) -> OwnAnalysis:
-    if looks_like_tests(name):
-        raise StudyError(
-            f"{file}: pytest would take an analysis of this name for tests",
-            remedy="give the analysis another name",
-        )
+    require_name(name, file)
     if file.is_symlink() or not file.is_file():
         raise StudyError(
             f"{file} is no regular file; what it leads to would not be registered",
             remedy="put the source itself there",
         )
-    source = _read(file)
+    source = read_source(file)
     refuse_siblings(source, file)
-    safe = "".join(c if c.isalnum() else "_" for c in name)
     # Its content is a part of its name: two studies in one process may each have an analysis called the same.
-    module = f"prereg_analysis_{safe}_{_digest(source)[:16]}"
-    return _analysis(file, module, file.name, {file.name: source}, is_beside=True)
+    safe = "".join(c if c.isalnum() else "_" for c in name)
+    module = f"prereg_analysis_{safe}_{hashlib.sha256(source).hexdigest()[:16]}"
+    return _analysis(file, module, file.name, sources_of_file(file.name, source), is_beside=True)
 
 
 def _installed(name: str, point: EntryPoint) -> OwnAnalysis:
@@ -190,21 +173,19 @@ def _installed(name: str, point: EntryPoint) -> OwnAnalysis:
     if point.attr or not all(part.isidentifier() for part in point.module.split(".")):
         raise StudyError(f"the entry point {name} = {point.value!r} doesn't name a module", remedy=remedy)
     top = point.module.split(".")[0]
-    base, _ = _files_of(top)
-    texts = _texts_of(top)
+    sources = sources_of_package(top)
     path = point.module.replace(".", "/")
-    where = next((w for w in (f"{path}/__init__.py", f"{path}.py") if w in texts), None)
+    where = next((w for w in (f"{path}/__init__.py", f"{path}.py") if w in sources.texts), None)
     if where is None:
         raise StudyError(
             f"there is no module {point.module}, which the entry point {name} names", remedy=remedy
         )
-    return _analysis(base / where, point.module, where, texts, is_beside=False)
+    return _analysis(sources.folders[top] / where, point.module, where, sources, is_beside=False)
 
 
-def _analysis(
-    file: Path, module: str, where: str, texts: Mapping[str, bytes], *, is_beside: bool
-) -> OwnAnalysis:
-    found = read_signature(texts[where], file)
+def _analysis(file: Path, module: str, where: str, sources: Sources, *, is_beside: bool) -> OwnAnalysis:
+    found = read_signature(sources.texts[where], file)
+    content = [where, found.settings, sorted(found.keywords), sources.digests]
     return OwnAnalysis(
         module,
         found.settings,
@@ -213,46 +194,16 @@ def _analysis(
         uses_model="model" in found.keywords,
         every_update=False,
         every_prompt=False,
+        digest=_digest_of(content),
         file=file,
-        texts=texts,
+        sources=sources,
         is_beside=is_beside,
     )
 
 
-def _texts_of(top: str) -> dict[str, bytes]:
-    base, files = _files_of(top)
-    return {file.relative_to(base).as_posix(): _read(file) for file in sorted(files)}
-
-
-def _files_of(top: str) -> tuple[Path, frozenset[Path]]:
-    """Return the folder that a top-level package or module lies in, and all its Python files; nothing is imported."""
-    try:
-        spec = importlib.util.find_spec(top) if top.isidentifier() and top != "prereg" else None
-    except (ImportError, ValueError, AttributeError):
-        spec = None
-    if spec is None:
-        return Path(), frozenset()
-    if spec.submodule_search_locations is None:
-        file = Path(spec.origin or "")
-        return file.parent, frozenset({file} if file.suffix == ".py" and file.is_file() else ())
-    folders = [Path(place) for place in spec.submodule_search_locations]
-    if len(folders) != 1:
-        raise StudyError(f"the package {top} is spread over {len(folders)} folders: it can't be pinned")
-    files = frozenset(file for file in folders[0].rglob("*.py") if file.is_file())
-    if len(files) > MAX_FILES:
-        raise StudyError(f"the package {top} has more than {MAX_FILES:,} modules: too many to pin")
-    return folders[0].parent, files
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return read_bounded(file, MAX_SOURCE, links=True)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{file} can't be read: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _digest(source: bytes) -> str:
-    return hashlib.sha256(source.replace(b"\r\n", b"\n")).hexdigest()
+def _digest_of(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _distribution(point: EntryPoint) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prereg.errors import StudyError
 
-__all__ = ["GROUP", "Signature", "read_signature", "refuse_siblings"]
+__all__ = ["GROUP", "Signature", "imported_modules", "read_signature", "refuse_siblings"]
 
 GROUP = "prereg.analyses"
 """The group of entry points by which packages provide analyses."""
@@ -76,28 +76,33 @@ def _bound(tree: ast.Module) -> frozenset[str]:
 
 
 def refuse_siblings(source: bytes, file: Path) -> None:
-    """Refuse to import what lies beside the file: only its own source is in a measurement's key.
+    """Refuse to import what lies beside the file: pytest would find it there, and the commands would not.
 
     Raises
     ------
     StudyError
         Names what it imports, and the line.
     """
-    try:
-        tree = ast.parse(source, str(file))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # told below
     beside = {path.name.split(".")[0] for path in file.parent.iterdir()}
-    for name, line in _imports(tree):
+    for name, line in _imports(source):
         if name.startswith(".") or name.split(".")[0] in beside:
             raise StudyError(
-                f"{file}:{line}: it imports {name}, which lies beside it: an edit of that would go unnoticed",
+                f"{file}:{line}: it imports {name}, which lies beside it, where only pytest would find it",
                 remedy=f"put all of it into this file, or into a package with an entry point in {GROUP}",
             )
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the modules that are imported anywhere in a file, and on which line; relative ones as their dots."""
+def imported_modules(source: bytes) -> frozenset[str]:
+    """Return the modules that a text imports by their whole name; none where it isn't Python."""
+    return frozenset(name for name, _ in _imports(source) if not name.startswith("."))
+
+
+def _imports(source: bytes) -> Iterator[tuple[str, int]]:
+    """Yield the modules that are imported anywhere in a text, and on which line; relative ones as their dots."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +19,44 @@ __all__ = ["require_sound"]
 MEASURED = ("sst", "sse.", "value.", "cases.")
 """Columns that claims are about; in the others a null is allowed."""
 
+LARGEST = 1e100
+
 RESERVED = ("selection",)
 """Side tables that the pipeline adds."""
 
 
-def require_sound(evidence: object, activations: Activations, source: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who was asked, as it stood before anybody measured.
+
+    Parameters
+    ----------
+    labels
+        Prompt -> its subject, relation and template, and whether it is held out.
+    n_layers
+        Number of blocks.
+    """
+
+    labels: Mapping[str, tuple[tuple[str, str, str], bool]]
+    n_layers: int
+
+    @classmethod
+    def of(cls, activations: Activations) -> Asked:
+        """Note who is asked."""
+        who = zip(activations.subjects, activations.relations, activations.templates, strict=True)
+        sides = zip(who, activations.held_out.tolist(), strict=True)
+        return cls(dict(zip(activations.prompts, sides, strict=True)), activations.n_layers)
+
+
+def require_sound(evidence: object, asked: Asked, source: str) -> None:
     """Refuse evidence that no verdict could be read from, or that speaks of prompts which trained.
 
     Parameters
     ----------
     evidence
         What `measure` returned.
-    activations
-        What it was given.
+    asked
+        About whom.
     source
         The analysis, as an error names it.
 
@@ -44,7 +70,7 @@ def require_sound(evidence: object, activations: Activations, source: str) -> No
             f"{source}: measure returned {type(evidence).__name__}, wanted Evidence",
             remedy="return Evidence(table, side, checks)",
         )
-    faults = list(_faults(evidence, activations))
+    faults = list(_faults(evidence, asked))
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         raise AnalysisError(
@@ -53,13 +79,18 @@ def require_sound(evidence: object, activations: Activations, source: str) -> No
         )
 
 
-def _faults(evidence: Evidence, activations: Activations) -> Iterator[str]:
+def _faults(evidence: Evidence, asked: Asked) -> Iterator[str]:
+    names = evidence.table.column_names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        yield f"the columns {', '.join(twice)} stand twice"
+        return
     yield from (f"{name} is no name for a side table" for name in evidence.side if not _names_a_table(name))
     wrong = [name for name in IDENTITY if not _is_identity(evidence.table.schema.field(name))]
     if wrong:
         yield f"the columns {', '.join(wrong)} are not what they must be: strings, and int16 for update"
         return
-    yield from _strangers(evidence.table, activations)
+    yield from _strangers(evidence.table, asked)
     yield from _holes(evidence.table)
     yield from _numbers(evidence.table)
 
@@ -74,26 +105,21 @@ def _is_identity(column: pa.Field) -> bool:
     )
 
 
-def _strangers(table: pa.Table, activations: Activations) -> Iterator[str]:
+def _strangers(table: pa.Table, asked: Asked) -> Iterator[str]:
     """Find rows about prompts that trained or weren't asked, and labels that aren't the prompt's own."""
-    labels = zip(activations.subjects, activations.relations, activations.templates, strict=True)
-    known = dict(
-        zip(activations.prompts, zip(labels, activations.held_out.tolist(), strict=True), strict=True)
-    )
     columns = [table[name].to_pylist() for name in IDENTITY[:4]]
     for prompt, *found in sorted(set(zip(*columns, strict=True)), key=str):
-        if prompt not in known:
+        if prompt not in asked.labels:
             yield f"{prompt!r} is none of the prompts"
-        elif not known[prompt][1]:
+            continue
+        labels, held_out = asked.labels[prompt]
+        if not held_out:
             yield f"{prompt!r} is a training prompt, and evidence is about held-out ones"
-        elif tuple(found) != known[prompt][0]:
-            yield f"{prompt!r} is labelled {found}, but is {list(known[prompt][0])}"
-    updates = [update for update in set(table["update"].to_pylist()) if update is None]
-    updates += [
-        u for u in set(table["update"].to_pylist()) if u is not None and not 0 <= u < activations.n_layers
-    ]
+        elif tuple(found) != labels:
+            yield f"{prompt!r} is labelled {found}, but is {list(labels)}"
+    updates = [u for u in set(table["update"].to_pylist()) if u is None or not 0 <= u < asked.n_layers]
     if updates:
-        yield f"updates {updates} are none of 0 to {activations.n_layers - 1}"
+        yield f"updates {updates} are none of 0 to {asked.n_layers - 1}"
 
 
 def _holes(table: pa.Table) -> Iterator[str]:
@@ -116,5 +142,18 @@ def _numbers(table: pa.Table) -> Iterator[str]:
             yield f"the column {field.name} holds {field.type}, wanted float64"
         elif field.name.startswith(MEASURED):
             column = table[field.name].combine_chunks()
-            if column.null_count or not np.isfinite(column.to_numpy(zero_copy_only=False)).all():
-                yield f"the column {field.name} holds NaN, infinity or nothing somewhere"
+            fault = "nothing somewhere" if column.null_count else _fault(field.name, column.to_numpy())
+            if fault is not None:
+                yield f"the column {field.name} holds {fault}"
+
+
+def _fault(name: str, values: np.ndarray) -> str | None:
+    if not np.isfinite(values).all():
+        return "NaN or infinity"
+    if np.abs(values).max() > LARGEST:
+        return f"numbers beyond {LARGEST:g}, whose squares and sums can't be told apart"
+    if not name.startswith("value.") and values.min() < 0.0:
+        return "numbers below 0, and is a sum of squares or a count"
+    if name.startswith("cases.") and not np.isin(values, (0.0, 1.0)).all():
+        return "numbers other than 0 and 1"
+    return "nothing but 0" if name.startswith("sst") and not values.max() > 0.0 else None

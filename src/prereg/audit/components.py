@@ -35,7 +35,7 @@ def check_components(case: Case) -> Iterator[Finding]:
         yield Finding("components", "unverified", error.message, remedy=error.remedy)
     else:
         yield from _compared(case, "gates", frozen.gates, dict(gates))
-    yield from _compared(case, "code", frozen.code, code_now(frozen.code))
+    yield from _compared(case, "code", frozen.code, code_now(frozen.code, case.folder))
     yield from _newly_reached(case, frozen.code)
     yield from _facts(case, frozen.facts)
     yield from _calibration(case)

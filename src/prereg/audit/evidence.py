@@ -17,7 +17,7 @@ from prereg.errors import PreregError
 from prereg.evidence import Provenance
 from prereg.pipeline import Pipeline, arms_of
 from prereg.protocol import ProtocolFile, digest
-from prereg.registration.components import public_version, registered_sources
+from prereg.registration.components import OWN, public_version
 from prereg.registration.records import Amendment, Registration
 
 __all__ = ["Piece", "check_evidence", "pieces"]
@@ -281,9 +281,8 @@ def _key(
         # The analysis as it was registered, which may have been amended since.
         file = ProtocolFile(case.folder / "protocol.toml", promise, digest(promise), {})
         pipeline = Pipeline(file, model.name, case.options)
-        gates = case.folder.resolve().relative_to(case.options.root.resolve()).as_posix()
-        sources = registered_sources(pipeline.spec(record.analysis), link.components, gates)
-        wanted = pipeline.key(record.analysis, record.arm, sources=sources)
+        source = link.components.code.get(f"{OWN}{record.analysis}", "")
+        wanted = pipeline.key(record.analysis, record.arm, source=source)
     except PreregError as error:
         yield "unverified", f"its key can't be computed here: {error.message}"
         return

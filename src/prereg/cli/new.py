@@ -120,7 +120,7 @@ def _require_own(analysis: str | None, evidence: str | None) -> None:
         With what is wrong with it.
     """
     from prereg.analysis.catalogue import ANALYSES
-    from prereg.analysis.own import looks_like_tests
+    from prereg.analysis.own import require_name
     from prereg.errors import StudyError
 
     if analysis is None:
@@ -137,8 +137,7 @@ def _require_own(analysis: str | None, evidence: str | None) -> None:
         raise StudyError(
             f"{analysis} is an analysis of prereg's own", remedy=f"--evidence {analysis}, or another name"
         )
-    if looks_like_tests(analysis):
-        raise StudyError(f"pytest would take {analysis}.py for tests", remedy="--analysis my_analysis")
+    require_name(analysis, Path(f"{analysis}.py"))
 
 
 def _files(study: str, evidence: str, analysis: str | None, root: Path) -> dict[str, bytes]:

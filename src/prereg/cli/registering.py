@@ -15,6 +15,7 @@ from prereg.cli.options import (
     Models,
     ReportDir,
     StudyFolder,
+    cache_folder,
     project_root,
     run_options,
     study_folder,
@@ -23,6 +24,7 @@ from prereg.cli.told import result, told
 from prereg.cli.unwrapped import show_unwrapped
 
 if TYPE_CHECKING:
+    from prereg.protocol import ProtocolFile
     from prereg.registration.freeze import Freeze
     from prereg.registration.records import Amendment, CalibrationRecord, Registration
 
@@ -117,6 +119,7 @@ def freeze(
 
         prepared = _prepared(folder, cache_dir, report_dir, model)
         require_decided(prepared.protocol_file.path)
+        _require_own_measurable(prepared.protocol_file, prepared.root, cache_dir)
         registration = write(
             prepared, known=known, statement=statement, calibration=_calibrated(prepared, despite)
         )
@@ -124,6 +127,17 @@ def freeze(
             result(_told(registration, folder / "registration.json", folder))
         else:
             show_unwrapped(_frozen_lines(registration, folder))
+
+
+def _require_own_measurable(protocol_file: ProtocolFile, root: Path, cache_dir: Path | None) -> None:
+    """Refuse what an analysis of the study's own can't measure: once it is frozen, mending it takes an amendment."""
+    from prereg.analysis.own import OwnAnalysis, find_analysis
+    from prereg.analysis.watching import Watch
+    from prereg.pipeline.measuring import require_measurable
+
+    folder = protocol_file.path.parent
+    if any(isinstance(find_analysis(name, folder), OwnAnalysis) for name in protocol_file.protocol.analyses):
+        require_measurable(protocol_file, Watch(root, cache_folder(cache_dir)))
 
 
 def amend(

@@ -217,6 +217,8 @@ class _Search:
 
     def _settle(self, contrast: Contrast, deviations: FloatArray, error: float) -> OrderStatistics | None:
         """Compute the candidates exactly, and count the others that are below each place."""
+        if not math.isfinite(error):
+            return None
         guesses = np.sort(deviations)[self._places]
         candidate = np.zeros(deviations.size, dtype=np.bool_)
         for guess in guesses:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
 from prereg.analysis.own import OwnAnalysis, find_analysis
 from prereg.analysis.settings import Settings
-from prereg.analysis.soundness import require_sound
+from prereg.analysis.watching import Watch
 from prereg.errors import AnalysisError, ProtocolError
 from prereg.evidence import Evidence, Provenance, digest_of
+from prereg.pipeline.own import measure_own
 from prereg.protocol import EACH, ProtocolFile
 from prereg.registration.components import LIBRARIES
 
@@ -47,7 +48,7 @@ def measure(
     protocol_file: ProtocolFile,
     spec: AnalysisSpec,
     arm: str,
-    settings: BaseModel,
+    settings: Settings,
     captured: Captured,
     workers: Workers,
     options: RunOptions,
@@ -64,9 +65,10 @@ def measure(
         extras["dictionaries"] = _dictionaries(protocol_file, captured, options)
     if spec.uses_model:
         extras["model"] = captured.loaded
-    evidence: Evidence = spec.load().measure(captured.view, settings, workers, **extras)
     if isinstance(spec, OwnAnalysis):
-        require_sound(evidence, captured.view, str(spec.file))
+        watch = Watch(options.root, options.cache)
+        return measure_own(spec, captured.view, settings, workers, watch, extras)
+    evidence: Evidence = spec.load().measure(captured.view, settings, workers, **extras)
     return evidence
 
 
@@ -123,7 +125,7 @@ def provenance_of(
     )
 
 
-def settings_of(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec) -> BaseModel:
+def settings_of(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, watch: Watch) -> Settings:
     """Return an analysis' validated settings.
 
     Raises
@@ -131,19 +133,39 @@ def settings_of(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec) 
     ProtocolError
         If they don't fit.
     AnalysisError
-        If they are no subclass of `Settings`.
+        If somebody's own are no closed, strict model without defaults, or its module can't be run.
     """
-    model = getattr(spec.load(), spec.settings, None)
+    with watch.over(spec):
+        model = getattr(spec.load(), spec.settings, None)
+    where = str(spec.file) if isinstance(spec, OwnAnalysis) else spec.module
     if not (isinstance(model, type) and issubclass(model, Settings)):
         raise AnalysisError(
-            f"{spec.module}: {spec.settings} is no subclass of prereg.analysis.settings.Settings, so what the "
-            "protocol says would not be checked",
+            f"{where}: {spec.settings} is no subclass of prereg.analysis.settings.Settings, so what the protocol says "
+            "would not be checked",
             remedy=f"write: class {spec.settings}(Settings)",
         )
+    if isinstance(spec, OwnAnalysis):
+        _require_closed(model, where)
     return protocol_file.settings(analysis, model)
 
 
-def require_measurable(protocol_file: ProtocolFile) -> None:
+def _require_closed(model: type[Settings], where: str) -> None:
+    """Demand that a protocol must say every setting, and can say nothing else."""
+    loose = [name for name, field in model.model_fields.items() if not field.is_required()]
+    if loose:
+        raise AnalysisError(
+            f"{where}: {model.__name__} has a default for {', '.join(loose)}: a promise would not show it",
+            remedy="take the default out, and write the value into the protocol",
+        )
+    opened = [key for key, value in Settings.model_config.items() if model.model_config.get(key) != value]
+    if opened:
+        raise AnalysisError(
+            f"{where}: {model.__name__} changes {', '.join(opened)} of Settings, so a slip of the protocol would pass",
+            remedy="leave model_config as it is",
+        )
+
+
+def require_measurable(protocol_file: ProtocolFile, watch: Watch) -> None:
     """Refuse what the protocol alone shows to be impossible, before anything is captured or registered.
 
     Every analysis' settings, what they say of each other, and every fit that a claim names.
@@ -158,7 +180,7 @@ def require_measurable(protocol_file: ProtocolFile) -> None:
     """
     protocol = protocol_file.protocol
     specs = {analysis: find_analysis(analysis, protocol_file.path.parent) for analysis in protocol.analyses}
-    found = {analysis: settings_of(protocol_file, analysis, spec) for analysis, spec in specs.items()}
+    found = {analysis: settings_of(protocol_file, analysis, spec, watch) for analysis, spec in specs.items()}
     for analysis, settings in found.items():
         where = f"{protocol_file.path}: analyses.{analysis}"
         for key in ("updates", "bands"):
@@ -171,7 +193,7 @@ def require_measurable(protocol_file: ProtocolFile) -> None:
                     )
         if specs[analysis].uses_dictionaries:
             _require_dictionaries(protocol_file, where, settings, found.get(DICTIONARIES))
-        check_terms(protocol_file, analysis, specs[analysis], settings)
+        check_terms(protocol_file, analysis, specs[analysis], settings, watch)
 
 
 def _require_dictionaries(
@@ -199,7 +221,9 @@ def _require_dictionaries(
             )
 
 
-def check_terms(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, settings: BaseModel) -> None:
+def check_terms(
+    protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, settings: BaseModel, watch: Watch
+) -> None:
     """Refuse a contrast of a fit that won't be measured, before minutes are spent on the others.
 
     Raises
@@ -208,7 +232,8 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, 
         If a hypothesis or control names such a fit.
     """
     protocol = protocol_file.protocol
-    names = getattr(spec.load(), "fit_names", None)
+    with watch.over(spec):
+        names = getattr(spec.load(), "fit_names", None)
     if names is None:
         return
     differs = spec.lean_twin and "twin" in inspect.signature(names).parameters
@@ -220,7 +245,8 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, 
         terms = [t for c in claim.contrasts for t in c.terms if claim.evidence == analysis]
         for term in terms:
             lean = {"twin": True} if differs and term.arm != "model" else {}
-            known = names(settings, **lean)
+            with watch.over(spec):
+                known = frozenset(names(settings, **lean))
             if term.fit not in known and not _is_pattern_of(term.fit, known):
                 raise ProtocolError(
                     f"{protocol_file.path}: {where}: {analysis} measures no fit {term.fit!r} on "
@@ -231,7 +257,7 @@ def check_terms(protocol_file: ProtocolFile, analysis: str, spec: AnalysisSpec, 
 
 def source_digest(spec: AnalysisSpec) -> str:
     """Return the digest of an analysis' source and this package's: checkpoints of another version are not taken up."""
-    return digest_of([_own_digest(), dict(spec.digests)]) if spec.digests else _own_digest()
+    return digest_of([_own_digest(), spec.digest]) if spec.digest else _own_digest()
 
 
 @cache

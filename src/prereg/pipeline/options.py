@@ -42,6 +42,8 @@ class RunOptions:
         Makes a progress bar; called once for each long stage.
     say
         Told one line about each stage that has to run.
+    integrity
+        Says in words how this package was altered in memory, None where it wasn't; asked before evidence is written.
     """
 
     root: Path
@@ -54,3 +56,4 @@ class RunOptions:
     jobs: int = 1
     progress: Callable[[], Progress] = NullProgress
     say: Callable[[str], None] = lambda _line: None
+    integrity: Callable[[], str | None] = lambda: None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from filelock import FileLock, Timeout
 from prereg.activations.models import load_registry, resolve
 from prereg.analysis.catalogue import AnalysisSpec
 from prereg.analysis.own import find_analysis
-from prereg.errors import EvidenceError, ModelError
+from prereg.analysis.watching import Watch
+from prereg.errors import AnalysisError, EvidenceError, ModelError
 from prereg.evidence import Evidence, digest_of, read_evidence, write_evidence
 from prereg.pipeline.measuring import (
     DICTIONARIES,
@@ -108,7 +109,7 @@ class Pipeline:
             self._specs[analysis] = find_analysis(analysis, self.protocol_file.path.parent)
         return self._specs[analysis]
 
-    def key(self, analysis: str, arm: str, *, sources: Mapping[str, str] | None = None) -> str:
+    def key(self, analysis: str, arm: str, *, source: str | None = None) -> str:
         """Return the digest of everything that the numbers of one analysis of one arm depend on.
 
         Thresholds and claims are not among it: changing a promise must not look like new data. The source of an
@@ -118,8 +119,8 @@ class Pipeline:
         ----------
         analysis, arm
             What is measured, on which of the model and its twins.
-        sources
-            The analysis' sources, where they are not those that are here now.
+        source
+            Digest of what the analysis rests on, where it is not what is here now.
 
         Raises
         ------
@@ -150,8 +151,8 @@ class Pipeline:
         spec = self.spec(analysis)
         if spec.uses_dictionaries:
             content["dictionaries"] = plain(p.analyses.get(DICTIONARIES, {}))
-        if rests_on := dict(spec.digests if sources is None else sources):
-            content["sources"] = rests_on
+        if rests_on := spec.digest if source is None else source:
+            content["source"] = rests_on
         return digest_of(content)
 
     def present(self, analysis: str, arm: str) -> bool:
@@ -169,6 +170,11 @@ class Pipeline:
         if revision is None:
             return None
         return self.shelf.find(_name(analysis, arm), self.key(analysis, arm), revision)
+
+    @property
+    def watch(self) -> Watch:
+        """Where somebody's own analysis may read."""
+        return Watch(self.options.root, self.options.cache)
 
     @cached_property
     def capturing(self) -> Capturing:
@@ -225,12 +231,13 @@ class Pipeline:
             return self.capturing.verify(arm, sample)
 
     def _measure(self, analysis: str, arm: str) -> None:
+        registration = self._registration()
         # All of them, not this one's alone: what is wrong with the last analysis is told before the first one's hours.
-        require_measurable(self.protocol_file)
+        require_measurable(self.protocol_file, self.watch)
         spec = self.spec(analysis)
-        settings = settings_of(self.protocol_file, analysis, spec)
+        settings = settings_of(self.protocol_file, analysis, spec, self.watch)
         captured = self.capturing.capture(arm)
-        key, registration = self.key(analysis, arm), self._registration()
+        key = self.key(analysis, arm)
         checkpoint = digest_of([key, source_digest(spec), registration, str(self.report_folder.resolve())])
         workers = Workers(
             self.options.jobs,
@@ -239,7 +246,7 @@ class Pipeline:
             self.options.cache / "checkpoints" / checkpoint,
         )
         self.options.say(f"measuring {analysis} on {self.alias} ({arm})")
-        evidence = measure(self.protocol_file, spec, arm, settings, captured, workers, self.options)
+        # What the data are is written down before anybody's code has had them in its hands.
         provenance = provenance_of(
             self.protocol_file,
             analysis,
@@ -251,13 +258,42 @@ class Pipeline:
             key=key,
             registration=registration,
         )
+        evidence = measure(self.protocol_file, spec, arm, settings, captured, workers, self.options)
+        self._require_unmoved(analysis, spec, workers)
         side = dict(evidence.side)
         if arm == "model":
             side["selection"] = self.capturing.selection_table()
-        finished = Evidence(evidence.table, side, evidence.checks, provenance)
+        stamped = provenance.model_copy(update={"registration": self._still(registration)})
+        finished = Evidence(evidence.table, side, evidence.checks, stamped)
         self.shelf.set_aside(_name(analysis, arm), key)
         write_evidence(finished, self.evidence_folder, _name(analysis, arm))
         workers.clear()
+
+    def _require_unmoved(self, analysis: str, spec: AnalysisSpec, workers: Workers) -> None:
+        """Refuse what was measured while its source was edited, or this package altered in memory.
+
+        Raises
+        ------
+        AnalysisError
+            Names which of the two.
+        """
+        now = find_analysis(analysis, self.protocol_file.path.parent)
+        if now.digest != spec.digest:
+            workers.clear()
+            raise AnalysisError(
+                f"{analysis} was edited while it measured: nothing shows what its numbers came from",
+                remedy="leave it alone until the measurement is done, and run the same command again",
+            )
+        altered = self.options.integrity()
+        if altered is not None:
+            workers.clear()
+            raise AnalysisError(altered, remedy="remove what replaces it, and measure again")
+
+    def _still(self, registration: str | None) -> str | None:
+        """Return the root if it could be carried before a measurement and still can be; else None."""
+        if self.binding is None or registration is None:
+            return None
+        return self.binding.stamp(self.alias, self.revision())
 
     def _registration(self) -> str | None:
         """Return the root that evidence measured now carries; say so where it can't carry the registered one."""

@@ -51,8 +51,15 @@ def run_options(config: pytest.Config) -> RunOptions:
             jobs=jobs,
             progress=lambda: progress(config),
             say=lambda line: say(config, line),
+            integrity=lambda: _altered(config),
         )
     return config.stash[_OPTIONS]
+
+
+def _altered(config: pytest.Config) -> str | None:
+    integrity = config.stash[INTEGRITY]
+    integrity.faults()
+    return integrity.explain()
 
 
 def models(config: pytest.Config) -> list[str]:

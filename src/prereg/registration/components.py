@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from prereg.analysis.catalogue import AnalysisSpec
-from prereg.analysis.own import OwnAnalysis, find_analysis, package_digests
+from prereg.analysis.own import OwnAnalysis, find_analysis
 from prereg.errors import RegistrationError, StudyError
 from prereg.protocol import Protocol, ProtocolFile
 from prereg.registration.imports import PACKAGE, imported_modules, module_file, reached_modules
-from prereg.registration.parts import Components
 
 __all__ = [
     "LIBRARIES",
+    "OWN",
     "code_digests",
     "code_now",
     "differing",
@@ -28,7 +28,6 @@ __all__ = [
     "gates_now",
     "library_versions",
     "public_version",
-    "registered_sources",
 ]
 
 LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "transformer-lens")
@@ -36,6 +35,9 @@ LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "transformer-
 
 ROOTS = ("prereg.study", "prereg.pipeline.capturing", "prereg.pytest_plugin")
 """Modules that every study runs through."""
+
+OWN = "analysis:"
+"""Begins the name of a component that is an analysis of somebody's own."""
 
 MAX_GATE_FILES = 10_000
 MAX_SOURCE = 5_000_000
@@ -122,73 +124,47 @@ def _functions(node: ast.AST) -> Iterator[str]:
 
 
 def code_digests(protocol_file: ProtocolFile) -> dict[str, str]:
-    """Return the digest of each module that a measurement or a verdict runs through.
+    """Return the digest of each module of this package that a measurement or a verdict runs through.
 
-    Those of this package by path in it, and every one of a package that an analysis comes from. An analysis that lies
-    beside the protocol is among the study's gate files; what it imports of this package is among these.
+    By path in the package; beside them, as ``analysis:<name>``, that of all that somebody's own analysis rests on.
 
     Raises
     ------
     StudyError
         If an analysis isn't found.
     """
-    roots, others = [*ROOTS], dict[str, str]()
+    roots, own = [*ROOTS], dict[str, str]()
     for name in protocol_file.protocol.analyses:
         spec = find_analysis(name, protocol_file.path.parent)
-        if not isinstance(spec, OwnAnalysis):
+        if isinstance(spec, OwnAnalysis):
+            roots += (module for text in spec.sources.texts.values() for module in imported_modules(text))
+            own[f"{OWN}{name}"] = spec.digest
+        else:
             roots.append(spec.module)
-            continue
-        roots += (module for text in spec.texts.values() for module in imported_modules(text))
-        if not spec.is_beside:
-            others |= spec.digests
     files = [module_file(name) for name in reached_modules(roots)]
-    own = {
+    return own | {
         f"prereg/{file.relative_to(PACKAGE).as_posix()}": _text_digest(file, links=True)
         for file in files
         if file is not None
     }
-    return own | others
 
 
-def registered_sources(spec: AnalysisSpec, frozen: Components, gates: str) -> dict[str, str]:
-    """Return what a measurement's key held of an analysis' source when a registration or amendment was made.
-
-    Parameters
-    ----------
-    spec
-        The analysis as it is found now.
-    frozen
-        The components as they were registered.
-    gates
-        The study's folder, as the gate files of `frozen` are named.
-    """
-    if not isinstance(spec, OwnAnalysis):
-        return {}
-    if spec.is_beside:
-        name = spec.file.name
-        return {name: frozen.gates[f"{gates}/{name}"]} if f"{gates}/{name}" in frozen.gates else {}
-    top = spec.module.split(".")[0]
-    return {n: digest for n, digest in frozen.code.items() if n.split("/")[0].removesuffix(".py") == top}
-
-
-def code_now(names: Iterable[str]) -> dict[str, str | None]:
+def code_now(names: Iterable[str], folder: Path | None = None) -> dict[str, str | None]:
     """Return the present digest of modules that a registration names; None for one that is gone.
+
+    Analyses of somebody's own are looked for as the study in `folder` finds them.
 
     None as well for one in whose place something else would be imported. A module that is reached only since then
     isn't among them; it can't be without an edit to one that is.
     """
     found: dict[str, str | None] = {}
     beside: dict[Path, frozenset[str]] = {}
-    others: dict[str, dict[str, str]] = {}
     for name in names:
-        parts = name.split("/")
-        if parts[0] != "prereg":
-            top = parts[0].removesuffix(".py")
-            if top not in others:
-                others[top] = _package_now(top)
-            found[name] = others[top].get(name)
+        if name.startswith(OWN):
+            found[name] = None if folder is None else _own_now(name.removeprefix(OWN), folder)
             continue
-        known = ".." not in parts and name.endswith(".py")
+        parts = name.split("/")
+        known = parts[0] == "prereg" and ".." not in parts and name.endswith(".py")
         file = PACKAGE.joinpath(*parts[1:])
         if not known or not _is_there(file):
             found[name] = None
@@ -199,11 +175,13 @@ def code_now(names: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
-def _package_now(top: str) -> dict[str, str]:
+def _own_now(name: str, folder: Path) -> str | None:
     try:
-        return package_digests(top)
+        # The name comes from a file that anyone may have written.
+        spec = find_analysis(name, folder) if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) else None
     except StudyError:
-        return {}
+        return None
+    return spec.digest if isinstance(spec, OwnAnalysis) else None
 
 
 def _is_there(file: Path) -> bool:

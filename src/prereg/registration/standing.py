@@ -177,7 +177,7 @@ def moved_components(chain: Chain, protocol_file: ProtocolFile, root: Path) -> M
         gates = {}
     found = {
         "gates": differing(frozen.gates, gates),
-        "code": differing(frozen.code, code_now(frozen.code)),
+        "code": differing(frozen.code, code_now(frozen.code, chain.folder)),
         "facts": differing(frozen.facts, facts_digests(protocol_file.protocol, root)),
     }
     return {component: names for component, names in found.items() if names}

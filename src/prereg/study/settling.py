@@ -117,7 +117,9 @@ class _Case:
     def design(self) -> Design | None:
         """How dependent cases are drawn; None where every unit is independent of the others."""
         if self.claim.block_length is not None:
-            return blocks(range(self.asked[0].table.n_units), self.claim.block_length)
+            n = self.asked[0].table.n_units
+            # In a model too shallow for two such blocks, two shorter ones are too few units to decide anything.
+            return blocks(range(n), min(self.claim.block_length, n / 2))
         if self.claim.unit is not None or self.spec.unit == "subject":
             return None
         if self.spec.unit == "subject_by_template":
