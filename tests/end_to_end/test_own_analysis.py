@@ -116,6 +116,7 @@ def test_an_edited_analysis_shows_and_is_measured_again_only_under_an_amendment(
         "amend",
         STUDY,
         "gates",
+        "code",
         "--known",
         "full",
         "--statement",

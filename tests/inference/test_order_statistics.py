@@ -356,3 +356,11 @@ def test_a_hundred_gates_need_less_than_fifty_megabytes() -> None:
         assert tracemalloc.get_traced_memory()[1] <= 50e6
     finally:
         tracemalloc.stop()
+
+
+def test_an_estimate_that_overflows_is_the_long_way_s_to_refuse() -> None:
+    """Denominators of the smallest number there is: whatever is answered, both ways answer it."""
+    n = 250
+    table = RatioTable(labels(n), np.random.default_rng(0).normal(size=(n, 1)), np.full((n, 1), 5e-324), n)
+    with pytest.raises(InferenceError):
+        intervals(table, [1.0], BootstrapPlan(n, 10_000, 1), methods=("expanded_percentile",))

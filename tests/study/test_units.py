@@ -155,6 +155,12 @@ def test_too_few_blocks_are_no_answer() -> None:
     assert "6" in found.reason
 
 
+def test_a_model_too_shallow_for_two_blocks_is_no_answer_either() -> None:
+    """A protocol serves models of any depth: one claim that can't be asked here leaves the others alone."""
+    found = of_updates(np.full(24, 5.0) + walk(np.random.default_rng(6), 24, 0.5), 15.0)
+    assert found.outcome is Outcome.INCONCLUSIVE
+
+
 def test_relations_that_differ_widen_a_nested_interval() -> None:
     """Subjects of one relation share what that relation does."""
     of_relation = np.random.default_rng(12).normal(0, 0.6, 12)
