@@ -16,7 +16,7 @@ from prereg.errors import InferenceError
 from prereg.inference._special import normal_quantile
 from prereg.inference.contrasts import Contrast, prepare
 from prereg.inference.formulas import expanded_tail, type7_quantile, without_variation
-from prereg.inference.max_t import max_t
+from prereg.inference.max_t import max_t, studentized
 from prereg.inference.replicates import aligned_replicates
 from prereg.inference.units import FloatArray
 from prereg.inference.verdict import Direction, Outcome, decide
@@ -98,6 +98,8 @@ class OwnBounds:
     ----------
     low, high
         Expanded percentile, widened for the units that speak.
+    floor, ceiling
+        The outer of these and the studentized bounds: what refuting rests on.
     speaking
         Units with a denominator above 0, counted for the ratio with fewest.
     degenerate
@@ -108,6 +110,8 @@ class OwnBounds:
 
     low: float
     high: float
+    floor: float
+    ceiling: float
     speaking: int
     degenerate: bool
     undefined: bool
@@ -155,7 +159,7 @@ class Candidates:
         """
         contrasts = tuple(_one_contrast(table, weights) for table, weights in candidates)
         values, errors = aligned_replicates(contrasts, plan)
-        own = tuple(_own(contrast, values[f], level) for f, contrast in enumerate(contrasts))
+        own = tuple(_own(contrast, values[f], errors[f], level) for f, contrast in enumerate(contrasts))
         return cls(contrasts, values, errors, own, level, min_units)
 
     def moved(self, by: Sequence[float]) -> Self:
@@ -170,7 +174,13 @@ class Candidates:
             ),
             values=self.values + np.asarray(by, dtype=np.float64)[:, None],
             own=tuple(
-                replace(o, low=o.low + shift, high=o.high + shift)
+                replace(
+                    o,
+                    low=o.low + shift,
+                    high=o.high + shift,
+                    floor=o.floor + shift,
+                    ceiling=o.ceiling + shift,
+                )
                 for o, shift in zip(self.own, by, strict=True)
             ),
         )
@@ -194,7 +204,7 @@ class Candidates:
         unbounded = {*too_few, *undefined, *(() if constant_is_proof else degenerate)}
         bound = sign * math.inf
         if not unbounded:
-            bound = max(each.high for each in own) if sign > 0.0 else min(each.low for each in own)
+            bound = max(each.ceiling for each in own) if sign > 0.0 else min(each.floor for each in own)
         most = max(range(len(own)), key=lambda f: sign * contrasts[f].estimate)
         best = family[tested.loudest] if family else most
         obstacles = _Obstacles(too_few, () if constant_is_proof else degenerate, undefined, self.min_units)
@@ -249,16 +259,22 @@ def _one_contrast(table: RatioTable, weights: npt.ArrayLike) -> Contrast:
     raise InferenceError(f"a candidate has {len(contrasts)} contrasts; one is wanted.")
 
 
-def _own(contrast: Contrast, values: FloatArray, level: float) -> OwnBounds:
+def _own(contrast: Contrast, values: FloatArray, errors: FloatArray, level: float) -> OwnBounds:
     """Return a candidate's expanded percentile interval, for the units that speak about it, and its obstacles."""
     ordered = np.sort(values[~np.isnan(values)])
     speaking = int((contrast.denominator > 0.0).sum(axis=0).min())
     undefined = ordered.size < values.size
     if ordered.size == 0 or without_variation(contrast, ordered):
-        return OwnBounds(contrast.estimate, contrast.estimate, speaking, True, undefined)
+        theta = contrast.estimate
+        return OwnBounds(theta, theta, theta, theta, speaking, True, undefined)
     tail = expanded_tail(level, max(2, speaking))
     low, high = type7_quantile(ordered, tail), type7_quantile(ordered, 1.0 - tail)
-    return OwnBounds(low, high, speaking, False, undefined)
+    pivots = np.sort(studentized(contrast, values, errors)[~np.isnan(values)])
+    theta, error, alpha = contrast.estimate, contrast.standard_error(), (1.0 - level) / 2.0
+    # Of a few units with a long tail the percentile misses what the sample doesn't hold; the pivot's tail is longer.
+    floor = min(low, theta - type7_quantile(pivots, 1.0 - alpha) * error)
+    ceiling = max(high, theta - type7_quantile(pivots, alpha) * error)
+    return OwnBounds(low, high, floor, ceiling, speaking, False, undefined)
 
 
 def _verdict(

@@ -15,7 +15,7 @@ from prereg.inference.units import FloatArray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MaxT", "max_t"]
+__all__ = ["MaxT", "max_t", "studentized"]
 
 _TIE = 1e-12
 
@@ -73,12 +73,19 @@ def max_t(
     return MaxT(adjusted, critical, int(observed.argmax()))
 
 
+def studentized(contrast: Contrast, values: FloatArray, errors: FloatArray) -> FloatArray:
+    """Return `(theta* - theta) / s*`, (b,): infinite where s* is 0 and they differ, nan where theta* is undefined."""
+    gap = values - contrast.estimate
+    scale = max(contrast.scale, abs(contrast.estimate))
+    found = np.where(np.abs(gap) <= DEGENERATE * scale, 0.0, np.copysign(np.inf, gap))
+    np.divide(gap, errors, out=found, where=errors > 0.0)
+    found[np.isnan(values)] = np.nan
+    return found
+
+
 def _null(contrast: Contrast, values: FloatArray, errors: FloatArray, sign: float) -> FloatArray:
     """Return `(theta* - theta) / s*`, signed so that large speaks for the claim; inf where a resample is undefined."""
-    gap = sign * (values - contrast.estimate)
-    scale = max(contrast.scale, abs(contrast.estimate))
-    null = np.where(np.abs(gap) <= DEGENERATE * scale, 0.0, np.copysign(np.inf, gap))
-    np.divide(gap, errors, out=null, where=errors > 0.0)
+    null = sign * studentized(contrast, values, errors)
     # Never -inf: a resample that can't speak must not make p smaller.
     null[np.isnan(values)] = np.inf
     return null

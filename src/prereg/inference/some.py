@@ -46,11 +46,12 @@ def decide_some(
     `t_f = (theta_f - c) / s_f`, the null replicates `(theta*_f - theta_f) / s*_f` on the one plan, so that the
     candidates' dependence is kept. The test is against c: against 0, enough units would find an effect of any size.
 
-    *Refuted* if every candidate's own upper bound (expanded percentile at `level`, from the same plan) lies strictly
-    below c. No correction is needed: the claim is wrongly refuted only if some theta_f exceeds c, and then that
-    candidate's own bound must have erred, which has probability alpha however the candidates depend on each other
-    (intersection-union; Berger 1982, doi:10.1080/00401706.1982.10487790). For the same reason the largest bound bounds
-    the largest theta_f.
+    *Refuted* if every candidate's own upper bound lies strictly below c: the larger of the expanded percentile at
+    `level` and the studentized bound, both from the plan. Of few units with a long tail a percentile misses what the
+    sample doesn't hold, and the pivot's tail is longer. No correction is needed: the claim is wrongly refuted only
+    if some theta_f exceeds c, and then that candidate's own bound must have erred, which has probability alpha however
+    the candidates depend on each other (intersection-union; Berger 1982, doi:10.1080/00401706.1982.10487790). For the
+    same reason the largest bound bounds the largest theta_f.
 
     Anything else is inconclusive. "less" mirrors it.
 
