@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from prereg.analysis.watching import Watch
 from prereg.errors import ProtocolError
 from prereg.pipeline import Pipeline, RunOptions
 from prereg.pipeline.measuring import require_measurable
 from prereg.protocol import read_protocol
 from tests.synthetic import REPOSITORY
 
-STUDIES = sorted((REPOSITORY / "gates").glob("*/protocol.toml"))
+STUDIES = sorted(
+    file for folder in ("gates", "examples") for file in (REPOSITORY / folder).glob("*/protocol.toml")
+)
 SOURCES = REPOSITORY / "gates" / "delta_stream_sources" / "protocol.toml"
 
 
@@ -29,7 +32,7 @@ def bent(tmp_path: Path, old: str, new: str) -> Path:
 @pytest.mark.parametrize("study", STUDIES, ids=lambda file: file.parent.name)
 def test_the_project_s_own_studies_can_be_measured(study: Path) -> None:
     """As far as their protocols tell."""
-    require_measurable(read_protocol(study.parent))
+    require_measurable(read_protocol(study.parent), Watch(REPOSITORY, REPOSITORY / "cache"))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_dictionaries_must_be_described_where_something_rests_on_them(tmp_path: 
     text = file.read_text("utf-8").replace('evidence  = "dictionaries"', 'evidence  = "identifiability"')
     file.write_text(text, "utf-8")
     with pytest.raises(ProtocolError, match="nothing says how to train them"):
-        require_measurable(read_protocol(file.parent))
+        require_measurable(read_protocol(file.parent), Watch(tmp_path, tmp_path / "cache"))
 
 
 def test_a_way_to_name_sets_that_came_later_changes_no_older_key(tmp_path: Path) -> None:
