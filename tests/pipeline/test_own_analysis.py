@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from prereg.analysis.authoring import Workers, random_activations
 from prereg.analysis.own import OwnAnalysis, find_analysis
 from prereg.analysis.watching import Watch
-from prereg.errors import AnalysisError
+from prereg.errors import AnalysisError, StudyError
 from prereg.evidence import Evidence
 from prereg.pipeline.measuring import settings_of
 from prereg.pipeline.own import measure_own
@@ -50,8 +51,8 @@ def measure(activations: Activations, settings: OneSettings, workers: Workers) -
 def project(tmp_path: Path) -> Path:
     """A project with a study's folder and a cache inside."""
     (tmp_path / "gates" / "s").mkdir(parents=True)
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "weights").write_text("1")
+    (tmp_path / "cache" / "models").mkdir(parents=True)
+    (tmp_path / "cache" / "models" / "weights").write_text("1")
     return tmp_path
 
 
@@ -103,10 +104,100 @@ def test_a_file_of_the_project_that_it_reads_is_told(project: Path, line: str, b
         measured(project, with_line(line, before=before))
 
 
+def test_a_data_file_in_a_package_that_it_imports_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources of a package are pinned, what lies beside them is not."""
+    package = project / "src" / "lens_helper"
+    package.mkdir(parents=True)
+    (package / "factor.txt").write_text("1")
+    text = "from pathlib import Path\nFACTOR = float((Path(__file__).parent / 'factor.txt').read_text())\n"
+    (package / "__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(str(project / "src"))
+    with pytest.raises(AnalysisError, match=r"it reads src/lens_helper/factor.txt"):
+        measured(project, f"import lens_helper\n{SOURCE}")
+    (package / "__init__.py").write_text(
+        "import inspect, sys\nTEXT = inspect.getsource(sys.modules[__name__])\n"
+    )
+    measured(project, f"import lens_helper\n{SOURCE}")
+
+
+def test_a_cache_that_holds_the_project_hides_nothing(tmp_path: Path) -> None:
+    """Of a cache only its own folders may be read."""
+    folder = tmp_path / "gates" / "s"
+    folder.mkdir(parents=True)
+    (folder / "factor.txt").write_text("1")
+    (folder / "one.py").write_text(with_line("(HERE / 'factor.txt').read_text()"))
+    spec = find_analysis("one", folder)
+    watch = Watch(tmp_path, tmp_path)
+    settings = spec.load().OneSettings(times=2.0)
+    with pytest.raises(AnalysisError, match=r"it reads gates/s/factor.txt"):
+        measure_own(spec, random_activations(), settings, Workers(), watch, {})
+
+
+@pytest.mark.parametrize(
+    "line", ["import safetensors.numpy", "from pyarrow import parquet", "import subprocess as s"]
+)
+def test_modules_that_read_unseen_are_refused(project: Path, line: str) -> None:
+    """Python tells nobody what they open."""
+    with pytest.raises(StudyError, match=r"one.py:1: it imports .*could bring in"):
+        measured(project, f"{line}\n{SOURCE}")
+
+
+def test_a_checkpoint_that_somebody_bent_is_noticed_and_dropped(project: Path) -> None:
+    """Not every time, since some tasks are done again and nobody knows which: here all of them."""
+    kept = Workers(checkpoint=project / "cache" / "checkpoints" / "x")
+    honest = measured(project, workers=kept)
+    for file in (kept.checkpoint / "one").glob("*.npz"):
+        with np.load(file) as archive:
+            values = {name: 0.5 * archive[name] for name in archive.files}
+        np.savez(file, **values)
+    with pytest.raises(
+        AnalysisError, match=r"done a second time, the task l\d of one gives another value.size: by up to"
+    ):
+        measured(project, workers=kept)
+    assert measured(project, workers=kept).table.equals(honest.table)
+
+
+def test_workers_import_what_was_digested(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also within a task, in another process: not what lies on the disk by then."""
+    package = project / "src" / "lens_worker"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "scale.py").write_text("FACTOR = 1.0\n")
+    monkeypatch.syspath_prepend(str(project / "src"))
+    source = SOURCE.replace(
+        "    return {", "    from lens_worker.scale import FACTOR\n    times = times * FACTOR\n    return {"
+    )
+    write = "(HERE.parents[1] / 'src/lens_worker/scale.py').write_text('FACTOR = 0.5\\n')"
+    bent = source.replace("    deltas = [", f"    {write}\n    deltas = [")
+    honest = measured(project, source)
+    assert measured(project, bent, Workers(jobs=2)).table.equals(honest.table)
+
+
+def test_results_may_be_used_in_place_and_lists_may_share_keys(project: Path) -> None:
+    """What a task returned belongs to whoever asked; a checkpoint keeps lists apart."""
+    more = (
+        "    for one in found.values(): one['value.size'] += 1.0\n"
+        "    other = workers.map([Task(t.key, size, {**t.arguments, 'times': 9.0}) for t in tasks], 'other')\n"
+        "    assert not np.array_equal(other['l0']['value.size'], found['l0']['value.size'] - 1.0)\n    values ="
+    )
+    kept = Workers(checkpoint=project / "cache" / "checkpoints" / "y")
+    measured(project, SOURCE.replace("    values =", more), kept)
+
+
+def test_annotations_are_what_the_file_says(project: Path) -> None:
+    """Nothing of this package's own compiler settings gets into it."""
+    line = "DATA = __import__('dataclasses').make_dataclass('D', [('x', float)])"
+    check = "def _f(a: float): ...\nassert _f.__annotations__['a'] is float"
+    measured(project, SOURCE.replace("HERE =", f"{line}\n{check}\nHERE ="))
+
+
 def test_models_and_libraries_may_be_read(project: Path) -> None:
     """What lies in the cache is addressed by its content, what is installed by its version."""
     measured(
-        project, with_line("(HERE.parents[1] / 'cache' / 'weights').read_text(); open(np.__file__).close()")
+        project,
+        with_line("(HERE.parents[1] / 'cache/models/weights').read_text(); open(np.__file__).close()"),
     )
 
 
@@ -143,7 +234,7 @@ def test_its_own_mistakes_are_told_with_file_and_line(project: Path, line: str, 
         "    deltas = [activations.update(l)[activations.held_out] for l in range(activations.n_layers)]"
     )
     assert f"one.py:{number + 1}: " in caught.value.message
-    assert "one.py" in str(caught.value.remedy)
+    assert ("pip install" if "import" in line else "one.py") in str(caught.value.remedy)
 
 
 def test_a_mistake_in_a_worker_is_told_too(project: Path) -> None:
@@ -171,7 +262,7 @@ def test_an_interrupt_is_no_mistake_of_its_own(project: Path) -> None:
         ),
         (
             SOURCE.replace("times * np.linalg", "np.random.default_rng().random() * np.linalg"),
-            "the task l0 has another result",
+            "gives another value.size",
         ),
         (SOURCE.replace('f"l{i}"', 'f"l{i}-{time.time_ns()}"'), "it has other tasks"),
         (
@@ -180,7 +271,7 @@ def test_an_interrupt_is_no_mistake_of_its_own(project: Path) -> None:
             ),
             "other numbers",
         ),
-        (SOURCE.replace('detail="b"', "detail=str(time.time_ns())"), "its checks say something else"),
+        (SOURCE.replace('name="a"', "name=str(time.time_ns())"), "its checks say something else"),
     ],
 )
 def test_one_that_gives_other_numbers_each_time_is_refused(project: Path, source: str, words: str) -> None:

@@ -32,8 +32,8 @@ from pathlib import Path
 from types import ModuleType
 
 from prereg.analysis.catalogue import ANALYSES, AnalysisSpec
-from prereg.analysis.serving import serve
-from prereg.analysis.signature import GROUP, read_signature, refuse_siblings
+from prereg.analysis.serving import served
+from prereg.analysis.signature import GROUP, read_signature, refuse_readers, refuse_siblings
 from prereg.analysis.sources import Sources, read_source, sources_of_file, sources_of_package
 from prereg.errors import StudyError
 
@@ -64,14 +64,17 @@ class OwnAnalysis(AnalysisSpec):
         Parameters
         ----------
         again
-            Run it anew, beside what runs already.
+            Run it anew, beside what runs already; what it imports too, once `forget` was called.
 
         Raises
         ------
         Exception
             Whatever its own top level raises.
         """
-        serve(self.sources, again=again)
+        with served(self.sources):
+            return self._loaded(again)
+
+    def _loaded(self, again: bool) -> ModuleType:
         if not self.is_beside:
             return importlib.import_module(self.module)
         name = f"{self.module}_again" if again else self.module
@@ -82,7 +85,8 @@ class OwnAnalysis(AnalysisSpec):
             sys.modules[name] = module
             try:
                 text = self.sources.texts[self.file.name]
-                exec(compile(text, str(self.file), "exec"), vars(module))  # noqa: S102 (the study's own code)
+                code = compile(text, str(self.file), "exec", dont_inherit=True)
+                exec(code, vars(module))  # noqa: S102 (the study's own code)
                 _send_by_value(module)
             except BaseException:
                 del sys.modules[name]
@@ -184,6 +188,7 @@ def _installed(name: str, point: EntryPoint) -> OwnAnalysis:
 
 
 def _analysis(file: Path, module: str, where: str, sources: Sources, *, is_beside: bool) -> OwnAnalysis:
+    refuse_readers(sources.texts)
     found = read_signature(sources.texts[where], file)
     content = [where, found.settings, sorted(found.keywords), sources.digests]
     return OwnAnalysis(

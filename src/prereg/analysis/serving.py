@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -13,31 +15,36 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prereg.analysis.sources import Sources
 
-__all__ = ["is_served", "serve"]
+__all__ = ["forget", "is_served", "served"]
 
 
-def serve(sources: Sources, *, again: bool = False) -> None:
-    """Let imports of these packages be answered from their texts from now on.
+@contextlib.contextmanager
+def served(sources: Sources) -> Iterator[None]:
+    """Answer imports of these packages from their texts, and give the process its own modules back afterwards.
 
-    Modules of theirs that were imported from elsewhere are forgotten, and run anew when they are imported next.
-
-    Parameters
-    ----------
-    sources
-        What to serve; a text that belongs to no folder is somebody else's to run.
-    again
-        Forget also what came from these very texts.
+    What was imported from the same texts before is there again.
     """
-    for top, folder in sources.folders.items():
-        texts = {
-            path: text for path, text in sources.texts.items() if path.split("/")[0] in (top, f"{top}.py")
-        }
-        if again or _SERVED.get(top) != (folder, texts):
-            for name in [name for name in sys.modules if name.split(".")[0] == top]:
-                del sys.modules[name]
-        _SERVED[top] = (folder, texts)
-    if sources.folders and _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)
+    kept = [_kept(top, folder, sources) for top, folder in sources.folders.items()]
+    known, outer = [package for package in kept if _ACTIVE.get(package.top) is not package], dict(_ACTIVE)
+    if not known:
+        yield
+        return
+    tops = {package.top for package in known}
+    others = _taken(tops)
+    _ACTIVE.update({package.top: package for package in known})
+    for package in known:
+        sys.modules.update(package.modules)
+    sys.meta_path.insert(0, _FINDER)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_FINDER)
+        ours = _taken(tops)
+        for package in known:
+            package.modules = {name: m for name, m in ours.items() if name.split(".")[0] == package.top}
+        _ACTIVE.clear()
+        _ACTIVE.update(outer)
+        sys.modules.update(others)
 
 
 def is_served(module: ModuleType) -> bool:
@@ -45,7 +52,38 @@ def is_served(module: ModuleType) -> bool:
     return getattr(module.__spec__, "loader", None) is _FINDER
 
 
-_SERVED: dict[str, tuple[Path, Mapping[str, bytes]]] = {}
+def forget(sources: Sources) -> None:
+    """Let what comes from these texts be run anew when it is imported next."""
+    for top in sources.folders:
+        _KEPT.pop(top, None)
+
+
+@dataclass(eq=False)
+class _Package:
+    """A package's texts, and its modules while it isn't in use."""
+
+    top: str
+    folder: Path
+    texts: Mapping[str, bytes]
+    modules: dict[str, ModuleType] = field(default_factory=dict)
+
+
+_KEPT: dict[str, _Package] = {}
+_ACTIVE: dict[str, _Package] = {}
+
+
+def _kept(top: str, folder: Path, sources: Sources) -> _Package:
+    texts = {path: text for path, text in sources.texts.items() if path.split("/")[0] in (top, f"{top}.py")}
+    found = _KEPT.get(top)
+    if found is None or (found.folder, found.texts) != (folder, texts):
+        found = _KEPT[top] = _Package(top, folder, texts)
+    return found
+
+
+def _taken(tops: set[str]) -> dict[str, ModuleType]:
+    """Take the modules of some packages out of those that are imported."""
+    names = [name for name in sys.modules if name.split(".")[0] in tops]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 class _FromTexts(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -62,32 +100,32 @@ class _FromTexts(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             If the package has no such source: a compiled module, say, which no digest covers.
         """
         del path, target
-        top = name.split(".")[0]
-        if top not in _SERVED:
+        package = _ACTIVE.get(name.split(".")[0])
+        if package is None:
             return None
-        folder, texts = _SERVED[top]
         place = name.replace(".", "/")
         for where in (f"{place}/__init__.py", f"{place}.py"):
-            if where in texts:
+            if where in package.texts:
                 is_package = where.endswith("/__init__.py")
-                origin = folder / where
+                origin = package.folder / where
                 spec = importlib.machinery.ModuleSpec(name, self, origin=str(origin), is_package=is_package)
                 spec.has_location = True
                 if is_package:
                     spec.submodule_search_locations = [str(origin.parent)]
                 return spec
-        raise ModuleNotFoundError(f"{name} is no Python source of {top}, so nothing would pin it", name=name)
+        raise ModuleNotFoundError(
+            f"{name} is no Python source of {package.top}, so nothing would pin it", name=name
+        )
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's text."""
-        spec = module.__spec__
+        spec, package = module.__spec__, _ACTIVE[module.__name__.split(".")[0]]
         if spec is None or spec.origin is None:
             raise ImportError(f"{module.__name__} has no source", name=module.__name__)
-        top = module.__name__.split(".")[0]
-        folder, texts = _SERVED[top]
-        text = texts[Path(spec.origin).relative_to(folder).as_posix()]
-        exec(compile(text, spec.origin, "exec"), vars(module))  # noqa: S102 (what the study rests on)
-        if module.__name__ == top:
+        text = package.texts[Path(spec.origin).relative_to(package.folder).as_posix()]
+        code = compile(text, spec.origin, "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 (what the study rests on)
+        if module.__name__ == package.top:
             from cloudpickle import register_pickle_by_value
 
             # Worker processes would import what lies on the disk.

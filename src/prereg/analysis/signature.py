@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from prereg.errors import StudyError
 
-__all__ = ["GROUP", "Signature", "imported_modules", "read_signature", "refuse_siblings"]
+__all__ = ["GROUP", "Signature", "imported_modules", "read_signature", "refuse_readers", "refuse_siblings"]
 
 GROUP = "prereg.analyses"
 """The group of entry points by which packages provide analyses."""
 
 TAKEN = ("model", "dictionaries", "twin")
 """What `measure` may take by keyword."""
+
+READERS = (
+    "ctypes",
+    "pyarrow.csv",
+    "pyarrow.dataset",
+    "pyarrow.feather",
+    "pyarrow.fs",
+    "pyarrow.orc",
+    "pyarrow.parquet",
+    "safetensors",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "urllib.request",
+)
+"""Modules whose reads Python doesn't tell of, or which bring in other programs and machines."""
 
 _SHAPE = (
     "write: def measure(activations: Activations, settings: MySettings, workers: Workers) -> Evidence, "
@@ -83,13 +99,30 @@ def refuse_siblings(source: bytes, file: Path) -> None:
     StudyError
         Names what it imports, and the line.
     """
-    beside = {path.name.split(".")[0] for path in file.parent.iterdir()}
+    beside = {path.stem for path in file.parent.iterdir() if path.suffix == ".py" or path.is_dir()}
     for name, line in _imports(source):
         if name.startswith(".") or name.split(".")[0] in beside:
             raise StudyError(
                 f"{file}:{line}: it imports {name}, which lies beside it, where only pytest would find it",
                 remedy=f"put all of it into this file, or into a package with an entry point in {GROUP}",
             )
+
+
+def refuse_readers(texts: Mapping[str, bytes]) -> None:
+    """Refuse modules that read files or start programs where nobody would see it.
+
+    Raises
+    ------
+    StudyError
+        Names the module, and where it is imported.
+    """
+    for path, text in texts.items():
+        for name, line in _imports(text):
+            if any(name == reader or name.startswith(f"{reader}.") for reader in READERS):
+                raise StudyError(
+                    f"{path}:{line}: it imports {name}, which could bring in what nothing pins",
+                    remedy="let its numbers depend on its arguments: write values into the protocol",
+                )
 
 
 def imported_modules(source: bytes) -> frozenset[str]:
@@ -107,4 +140,7 @@ def _imports(source: bytes) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield ("." * node.level or node.module or ""), node.lineno
+            module = "." * node.level or node.module or ""
+            yield module, node.lineno
+            if not node.level:
+                yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)

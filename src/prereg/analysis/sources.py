@@ -17,15 +17,22 @@ from prereg.analysis.signature import imported_modules
 from prereg.errors import StudyError
 from prereg.hostile import read_bounded
 
-__all__ = ["Sources", "installed_folders", "read_source", "sources_of_file", "sources_of_package"]
+__all__ = [
+    "KNOWN",
+    "Sources",
+    "installed_folders",
+    "is_installed",
+    "read_source",
+    "sources_of_file",
+    "sources_of_package",
+]
 
 MAX_SOURCE = 5_000_000
 MAX_FILES = 2_000
 
 KNOWN = frozenset(
-    {"prereg", "numpy", "scipy", "torch", "transformers", "transformer_lens", "pyarrow", "pydantic", "blake3",
-     "joblib", "threadpoolctl", "safetensors", "typing_extensions"}
-)  # fmt: skip
+    {"prereg", "numpy", "scipy", "torch", "transformers", "transformer_lens", "pyarrow", "pydantic"}
+)
 """Packages that this package's own analyses rest on too; a registration pins versions of those that compute."""
 
 
@@ -46,6 +53,14 @@ class Sources:
     texts: Mapping[str, bytes]
     folders: Mapping[str, Path]
     installed: Mapping[str, str]
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """Where the texts of packages lie."""
+        tops = {path: path.split("/")[0].removesuffix(".py") for path in self.texts}
+        return frozenset(
+            (self.folders[top] / path).resolve() for path, top in tops.items() if top in self.folders
+        )
 
     @property
     def digests(self) -> dict[str, str]:
@@ -92,6 +107,13 @@ def installed_folders() -> tuple[Path, ...]:
     return tuple(Path(place).resolve() for place in sorted({*named, site.getusersitepackages()}))
 
 
+def is_installed(path: Path) -> bool:
+    """Tell whether a file lies where installers put packages: here, or in an environment that this one builds on."""
+    there = path.resolve()
+    named = any(part in ("site-packages", "dist-packages") for part in there.parts)
+    return named or any(there.is_relative_to(folder) for folder in installed_folders())
+
+
 def _closure(texts: dict[str, bytes], folders: dict[str, Path]) -> Sources:
     installed: dict[str, str] = {}
     seen = {*KNOWN, *sys.stdlib_module_names, *folders}
@@ -121,7 +143,7 @@ def _tops(texts: Iterable[bytes]) -> set[str]:
 def _records(top: str) -> dict[str, str]:
     """Return the records of the distributions that a package was plainly installed from; none where it wasn't."""
     place = _place(top)
-    if place is None or not any(place.is_relative_to(folder) for folder in installed_folders()):
+    if place is None or not is_installed(place):
         return {}
     found = {}
     for name in packages_distributions().get(top, ()):
@@ -148,7 +170,8 @@ def _place(top: str) -> Path | None:
     folders = [Path(place) for place in spec.submodule_search_locations or ()]
     if len(folders) > 1:
         raise StudyError(f"the package {top} is spread over {len(folders)} folders: it can't be pinned")
-    return (folders[0] if folders else Path(spec.origin or "")).resolve()
+    # By the name that it is imported by, whatever that is a link to.
+    return (folders[0] if folders else Path(spec.origin or "")).absolute()
 
 
 def _package(top: str) -> tuple[Path, dict[str, bytes]]:

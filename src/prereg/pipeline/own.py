@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,11 @@ import pyarrow as pa
 
 from prereg.activations.view import Activations
 from prereg.analysis.own import OwnAnalysis
+from prereg.analysis.serving import forget, served
 from prereg.analysis.settings import Settings
 from prereg.analysis.soundness import Asked, require_sound
+from prereg.analysis.sources import Sources
+from prereg.analysis.threads import one_thread
 from prereg.analysis.watching import Watch
 from prereg.errors import AnalysisError
 from prereg.evidence import Evidence
@@ -54,24 +60,46 @@ def measure_own(
     asked = Asked.of(activations)
     _protect(activations)
     notes: dict[tuple[str, str], Arrays] = {}
-    first = _Noted(**_fields(workers), notes=notes)
+    first = _Noted(**_fields(workers), sources=spec.sources, notes=notes)
     with watch.over(spec):
         module = spec.load()
-        evidence: Evidence = module.measure(activations, settings, first, **extras)
+        evidence: Evidence = one_thread(module.measure)(activations, settings, first, **extras)
     require_sound(evidence, asked, str(spec.file))
     _require_promised(spec, watch, module, settings, evidence, extras)
-    second = _Noted(notes=notes, again=True)
-    with watch.over(spec):
-        anew = spec.load(again=True)
-        other = getattr(anew, spec.settings).model_validate(settings.model_dump())
-        repeated: Evidence = anew.measure(activations, other, second, **extras)
-    difference = _difference(evidence, repeated)
-    if difference is not None:
-        raise AnalysisError(
-            f"{spec.file}: measured a second time, {difference}: its numbers hang on more than its arguments",
-            remedy="take seeds from the settings, and neither the clock, nor global state, nor sets in their own order",
-        )
+    second = _Noted(sources=spec.sources, notes=notes, again=True)
+    try:
+        _repeat(spec, activations, settings, second, watch, extras, evidence)
+    except AnalysisError:
+        # What was kept may be what differs.
+        workers.clear()
+        raise
     return evidence
+
+
+_ON_ARGUMENTS = (
+    "let its numbers hang on its arguments alone: take seeds from the settings, and neither the clock, nor global "
+    "state, nor sets in their own order"
+)
+
+
+def _repeat(
+    spec: OwnAnalysis,
+    activations: Activations,
+    settings: Settings,
+    workers: Workers,
+    watch: Watch,
+    extras: Mapping[str, object],
+    first: Evidence,
+) -> None:
+    """Measure again, by modules that are run anew, and compare."""
+    forget(spec.sources)
+    with watch.over(spec):
+        module = spec.load(again=True)
+        same = getattr(module, spec.settings).model_validate(settings.model_dump())
+        found: Evidence = one_thread(module.measure)(activations, same, workers, **extras)
+    difference = _difference(first, found)
+    if difference is not None:
+        raise AnalysisError(f"{spec.file}: measured a second time, {difference}", remedy=_ON_ARGUMENTS)
 
 
 def _protect(activations: Activations) -> None:
@@ -112,31 +140,71 @@ def _require_promised(
 class _Noted(Workers):
     """Workers that remember what was done; `again`, they do some of it anew and compare."""
 
+    sources: Sources | None = None
     notes: dict[tuple[str, str], Arrays] = dataclasses.field(default_factory=dict)
     again: bool = False
 
-    def at(self, checkpoint: Any) -> _Noted:
+    def at(self, checkpoint: Path) -> _Noted:
         """Return the same workers, with their finished results kept elsewhere."""
-        return dataclasses.replace(self, checkpoint=None if self.again else checkpoint)
+        return dataclasses.replace(self, checkpoint=checkpoint)
 
     def map(self, tasks: Sequence[Task], label: str) -> dict[str, Arrays]:
         """Do the tasks; the second time a sample of them, and only if they are those of the first."""
         if not self.again:
-            done = Workers.map(self, tasks, label)
-            self.notes.update({(label, key): result for key, result in done.items()})
+            # Lists may use the same keys: each keeps its own.
+            kept = None if self.checkpoint is None else self.checkpoint / re.sub(r"[^A-Za-z0-9]", "-", label)
+            hands = Workers(self.jobs, self.engine, self.progress, kept)
+            done = hands.map([self._alike(task) for task in tasks], label)
+            self.notes.update({(label, key): _copied(result) for key, result in done.items()})
             return done
         unknown = [task.key for task in tasks if (label, task.key) not in self.notes]
         if unknown:
-            raise AnalysisError(f"measured a second time, it has other tasks: {', '.join(unknown[:3])}")
-        places = np.unique(np.linspace(0, len(tasks) - 1, min(SAMPLE, len(tasks))).round().astype(int))
-        anew = Workers.map(Workers(), [tasks[place] for place in places], label)
-        for key, result in anew.items():
-            if not _same_arrays(result, self.notes[label, key]):
+            raise AnalysisError(
+                f"measured a second time, it has other tasks: {', '.join(unknown[:3])}", remedy=_ON_ARGUMENTS
+            )
+        # Nobody should know beforehand which.
+        sample = secrets.SystemRandom().sample(list(tasks), min(SAMPLE, len(tasks)))
+        for key, result in Workers().map([self._alike(task) for task in sample], label).items():
+            difference = _other_array(self.notes[label, key], result)
+            if difference is not None:
                 raise AnalysisError(
-                    f"measured a second time, the task {key} has another result",
-                    remedy="let a task depend on its arguments alone",
+                    f"done a second time, the task {key} of {label} gives another {difference}",
+                    remedy=f"{_ON_ARGUMENTS}; then measure again",
                 )
-        return {task.key: self.notes[label, task.key] for task in tasks}
+        return {task.key: _copied(self.notes[label, task.key]) for task in tasks}
+
+    def _alike(self, task: Task) -> Task:
+        """Return a task that finds the same modules and BLAS threads wherever it is done."""
+        arguments = {"sources": self.sources, "function": task.function, "arguments": task.arguments}
+        return Task(task.key, done_alike, arguments)
+
+
+@one_thread
+def done_alike(
+    *, sources: Sources, function: Callable[..., Arrays], arguments: Mapping[str, object]
+) -> Arrays:
+    """Do a task, with imports answered from what was digested."""
+    with served(sources):
+        return function(**arguments)
+
+
+def _copied(result: Arrays) -> Arrays:
+    return {name: np.array(values) for name, values in result.items()}
+
+
+def _other_array(one: Arrays, other: Arrays) -> str | None:
+    """Return which array differs, and how much; None where none does."""
+    if one.keys() != other.keys():
+        return "set of arrays"
+    for name, values in one.items():
+        first, second = np.asarray(values), np.asarray(other[name])
+        if first.shape != second.shape or first.dtype != second.dtype:
+            return f"{name}: of another shape or type"
+        if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
+            numbers = first.dtype.kind in "fiu"
+            largest = np.nanmax(np.abs(first.astype(float) - second.astype(float))) if numbers else None
+            return name if largest is None else f"{name}: by up to {largest:.3g}"
+    return None
 
 
 def _fields(workers: Workers) -> dict[str, Any]:
@@ -156,22 +224,10 @@ def _difference(one: Evidence, other: object) -> str | None:
         for column in first.column_names:
             if not _same_column(first[column], second[column]):
                 return f"{name} has other numbers in {column}"
-    return None if one.checks == other.checks else "its checks say something else"
+    said, says = ([(check.name, check.passed) for check in found.checks] for found in (one, other))
+    return None if said == says else f"its checks say something else: {said}, {says}"
 
 
 def _same_column(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    if one.equals(other):
-        return True
-    if not pa.types.is_floating(one.type):
-        return False
-    return bool(np.array_equal(_floats(one), _floats(other), equal_nan=True))
-
-
-def _floats(column: pa.ChunkedArray) -> np.ndarray:
-    return np.array([np.nan if value is None else value for value in column.to_pylist()], np.float64)
-
-
-def _same_arrays(one: Arrays, other: Arrays) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[k], other[k], equal_nan=np.asarray(one[k]).dtype.kind == "f") for k in one
-    )
+    # By its text: nan is nan, also within lists.
+    return bool(one.equals(other)) or repr(one.to_pylist()) == repr(other.to_pylist())
