@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from prereg.calibration.records import Calibration, CaseResult, GateRecord, Rate
+from prereg.calibration.parts import Part
+from prereg.calibration.records import Calibration, CaseResult, GateRecord, Rate, read_calibration
 from prereg.protocol import read_protocol
 from prereg.tabular import json_bytes, put
 from tests.cli.conftest import Run
@@ -100,6 +101,39 @@ def test_a_calibration_that_was_edited_later_is_unverified(here: Path, run: Run)
     found = run("audit")
     assert found.exit_code == 2
     assert "calibration: registered" in " ".join(found.stdout.split())
+
+
+def part(root: Path) -> Part:
+    """Return a finished gate whose calibration is not whole."""
+    simulated(root, 130)
+    file = root / "reports" / "sample" / "calibration" / "calibration.json"
+    found = Part(code="c", calibration=read_calibration(file))
+    file.unlink()
+    return found
+
+
+def test_a_calibration_that_is_not_whole_is_none(here: Path, run: Run) -> None:
+    """Finished gates lie where no freeze looks: nothing is recorded, and no fault of theirs either."""
+    file = here / "reports" / "sample" / "calibration" / "parts" / "H1.json"
+    put(file, json_bytes(part(here).model_dump(mode="json")))
+    commit(here, "Leave a part")
+    assert run("freeze").exit_code == 0
+    frozen = json.loads((here / "gates" / "sample" / "registration.json").read_text("utf-8"))
+    assert "calibration" not in frozen
+
+
+def test_a_part_in_the_whole_s_place_is_refused(here: Path, run: Run) -> None:
+    """Whoever renames one gets an error, not a calibration of one gate."""
+    found = part(here)
+    put(
+        here / "reports" / "sample" / "calibration" / "calibration.json",
+        json_bytes(found.model_dump(mode="json")),
+    )
+    commit(here, "Rename a part")
+    refused = run("freeze")
+    assert refused.exit_code == 2
+    assert "no calibration" in refused.stderr
+    assert not (here / "gates" / "sample" / "registration.json").exists()
 
 
 def test_a_reason_without_a_calibration_is_refused(here: Path, run: Run) -> None:
