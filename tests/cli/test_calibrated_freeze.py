@@ -120,6 +120,10 @@ def test_a_calibration_that_is_not_whole_is_none(here: Path, run: Run) -> None:
     assert run("freeze").exit_code == 0
     frozen = json.loads((here / "gates" / "sample" / "registration.json").read_text("utf-8"))
     assert "calibration" not in frozen
+    commit(here, "Register")
+    page = " ".join(run("audit").stdout.split())
+    assert "calibration: 1 gates alone, which no freeze records: H1" in page
+    assert "it was not looked at" not in page, "taken for a model's reports"
 
 
 def test_a_part_in_the_whole_s_place_is_refused(here: Path, run: Run) -> None:

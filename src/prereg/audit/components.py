@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from prereg.audit.case import Case
 from prereg.audit.findings import Finding, short
 from prereg.errors import PreregError
-from prereg.hostile import read_bounded
+from prereg.hostile import printable, read_bounded
 from prereg.registration.components import (
     LIBRARIES,
     code_digests,
@@ -60,6 +60,12 @@ def _calibration(case: Case) -> Iterator[Finding]:
         found = hashlib.sha256(read_bounded(file, 20_000_000)).hexdigest()
     except (OSError, ValueError):
         found = None
+    parts = sorted(file.with_name("parts").glob("*.json"))
+    if frozen is None and found is None and parts:
+        names = ", ".join(printable(part.stem) for part in parts[:3]) + (", ..." if len(parts) > 3 else "")
+        yield Finding(
+            "components", "note", f"calibration: {len(parts)} gates alone, which no freeze records: {names}"
+        )
     if frozen is None and found is not None:
         yield Finding("components", "note", "calibration: made after the freeze, which records none")
     elif frozen is not None and found == frozen.digest:

@@ -90,7 +90,11 @@ def _is_calibration(folder: Path) -> bool:
     """Tell whether a folder holds what `prereg calibrate` writes and nothing that a model's would."""
     if folder.is_symlink() or folder.name != "calibration":
         return False
-    return {path.name for path in folder.iterdir()} <= {f"calibration.{e}" for e in ("json", "csv", "svg")}
+    parts = folder / "parts"
+    whole = {f"calibration.{e}" for e in ("json", "csv", "svg")}
+    if parts.is_dir() and not parts.is_symlink() and all(p.suffix == ".json" for p in parts.iterdir()):
+        whole.add(parts.name)
+    return {path.name for path in folder.iterdir()} <= whole
 
 
 def _by_record(folder: Path, options: RunOptions) -> ModelEntry | None:
