@@ -14,7 +14,7 @@ from prereg.audit.origin import Origin
 from prereg.audit.timeline import Timeline
 from prereg.protocol.changes import changes
 from prereg.registration.chain import Chain
-from prereg.registration.components import differing
+from prereg.registration.components import OWN, differing
 from prereg.registration.history import Commit, Window
 from prereg.registration.imports import PACKAGE
 
@@ -201,15 +201,16 @@ def _source(walk: _Walk) -> Iterator[Finding]:
     listings = walk.timeline.repository.listings(place)
     if not any(listings):
         return
-    names = {
-        name for chain in walk.origin.chains if chain is not None for name in chain.current.components.code
-    }
+
+    def wanted(chain: Chain) -> Mapping[str, str]:
+        # What somebody's own analysis rests on is no file; the one beside the gates is among these.
+        code = chain.current.components.code
+        return {name: digest for name, digest in code.items() if not name.startswith(OWN)}
+
+    names = {name for chain in walk.origin.chains if chain is not None for name in wanted(chain)}
 
     def at_commit(at: int) -> Mapping[str, str]:
         return {name: blob for n, blob in listings[at].items() if (name := f"prereg/{n}") in names}
-
-    def wanted(chain: Chain) -> Mapping[str, str]:
-        return chain.current.components.code
 
     differs = _texts(walk.timeline, lambda at: id(listings[at]), at_commit, wanted)
     found = walk.windows(differs)
